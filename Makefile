@@ -1,0 +1,37 @@
+# The two commands a newcomer needs: `make demo` and `make test`. Both set up what they need.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test quick lint format clean
+
+# torch first and by its pin: whatever needs torch afterwards finds it there.
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all,test,lint]"
+	touch $@
+
+demo: $(STAMP)
+	$(BIN)/aaggff compare heart --methods fedavg,uniform,aaggff-s --seeds 2,4,6 --out demo
+	$(BIN)/aaggff report demo -o demo/report.html
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2 -m "not deploy"
+	$(BIN)/python -m pytest -m deploy
+
+quick: $(STAMP)
+	$(BIN)/python -m pytest -n 2 -m "not slow and not deploy"
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,9 @@
+import typer
+
+app = typer.Typer()
+
+
+@app.command()
+def methods():
+    """x"""
+    print("hi")

@@ -1,0 +1,1 @@
+"""A federation on this machine: sample, evaluate, decide, train, mix, record."""
