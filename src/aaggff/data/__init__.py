@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +23,13 @@ DATASETS = {
     "speechcommands": "aaggff.data.speechcommands",
     "tinyimagenet": "aaggff.data.tinyimagenet",
 }
+
+
+def data_dir(chosen: str | Path | None = None) -> Path:
+    """Where data lives: the one chosen, else AAGGFF_DATA, else `~/.cache/aaggff/data`."""
+    if chosen is not None:
+        return Path(chosen)
+    return Path(os.environ.get("AAGGFF_DATA") or "~/.cache/aaggff/data").expanduser()
 
 
 def dataset_spec(name: str) -> DatasetSpec:

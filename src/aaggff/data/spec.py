@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aaggff.data import data_dir
+from aaggff.errors import UserError, unknown
+
 if TYPE_CHECKING:
     from aaggff.federation.data import FederatedData
 
@@ -38,13 +41,55 @@ class Option:
 
 
 @dataclass(frozen=True)
+class RemoteFile:
+    """One official file: where it is to be had and how to know that it is the right one.
+
+    `name` is its path below `DIR/DATASET/`. An archive names in `unpacks` what must be there once
+    it is unpacked (files or folders, below `DIR/DATASET/` too), by which one sees that it was.
+    """
+
+    name: str
+    urls: tuple[str, ...] = ()
+    """Official addresses, the preferred one first; empty: it cannot be had automatically."""
+    size: int | None = None
+    """In bytes, where it is published."""
+    checksum: str | None = None
+    """"sha256:..." or "md5:...", where one is published."""
+    unpacks: tuple[str, ...] = ()
+    into: str = "."
+    """Folder below `DIR/DATASET/` in which an archive is unpacked."""
+    optional: bool = False
+    """True: loading works without it (a partial copy)."""
+
+    def present(self, folder: Path) -> bool:
+        """Whether the file, or everything it unpacks to, is in the data set's folder."""
+        if self.unpacks:
+            return all((folder / name).exists() for name in self.unpacks)
+        return (folder / self.name).exists()
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Clients, samples and their mean and deviation a client: a row of the paper's table 4.
+
+    The paper's deviations divide by K - 1 or by K, as its authors happened to compute them, so
+    either is taken as agreeing.
+    """
+
+    clients: int
+    samples: int
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True)
 class DatasetSpec:
     """Name, rights, settings and loader of one data set.
 
-    `load(root, seed=..., **options)` reads official files (or the store made from them) under
-    `root`, which is None for data that needs none; `stand_in(seed=..., **options)` makes a
-    learnable likeness with the same clients, sizes, shapes and types, and is None where the data
-    is always at hand.
+    `load(root, seed=..., **options)` reads the official files in `root/NAME/` (or the store made
+    from them); a root of None is AAGGFF_DATA or `~/.cache/aaggff/data`, and data that needs no
+    files ignores it. `stand_in(seed=..., **options)` makes a learnable likeness with the same
+    clients, sizes, shapes and types, and is None where the data is always at hand.
     """
 
     name: str
@@ -56,7 +101,53 @@ class DatasetSpec:
     options: Mapping[str, Option] = field(default_factory=dict)
     stand_in: Callable[..., FederatedData] | None = None
     needs_files: bool = True
+    files: tuple[RemoteFile, ...] = ()
+    """The official files; `aaggff data fetch` gets them."""
+    manual: str = ""
+    """Which files to put where by hand, when (some) cannot be downloaded automatically."""
+    statistics: Statistics | None = None
+    """What the paper's table of statistics says; `aaggff data check` compares."""
+    statistics_options: Mapping[str, Any] = field(default_factory=dict)
+    """The loader options under which the paper counted."""
+    missing: Callable[[Path], list[str]] | None = None
+    """`missing(folder)`: what a partial copy in `DIR/NAME` lacks, one line each, for `data check`."""
+
+    def folder(self, root: Path | None) -> Path:
+        """Where the files are looked for: `DIR/NAME`."""
+        return data_dir(root) / self.name
 
     def available(self, root: Path | None) -> bool:
         """Whether loading would find its files."""
-        return not self.needs_files
+        return not self.absent(root)
+
+    def absent(self, root: Path | None) -> list[str]:
+        """The names of the files that loading needs and that are not there."""
+        if not self.needs_files:
+            return []
+        folder = self.folder(root)
+        return [
+            name
+            for file in self.files
+            if not file.optional and not file.present(folder)
+            for name in file.unpacks or (file.name,)
+            if not (folder / name).exists()
+        ]
+
+    def require(self, root: Path | None) -> Path:
+        """The folder `DIR/NAME`, once it is known to hold the files; else says what to do."""
+        absent = self.absent(root)
+        if absent:
+            do = self.manual or f"`aaggff data fetch {self.name}` gets them"
+            likeness = "; `--stand-in` runs on a likeness" if self.stand_in else ""
+            few = ", ".join(absent[:4]) + (f" and {len(absent) - 4} more" if absent[4:] else "")
+            raise UserError(f"{self.name}: {self.folder(root)} lacks {few}. {do}{likeness}")
+        return self.folder(root)
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """An unknown option or choice is an error that suggests the nearest one."""
+        for option, value in options.items():
+            if option not in self.options:
+                raise unknown(f"option of data set {self.name!r}", option, self.options)
+            choices = self.options[option].choices
+            if choices is not None and value not in choices:
+                raise unknown(f"data.{option}", str(value), map(str, choices))
