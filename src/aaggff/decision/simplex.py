@@ -1,0 +1,37 @@
+"""The set of weights: finite, >= 0, sum 1."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from aaggff.decision.base import Array
+from aaggff.errors import UserError
+
+
+def project(v: ArrayLike) -> Array:
+    """The point of the simplex nearest to `v`: max(v - theta, 0), theta such that it sums to 1.
+
+    Args:
+        v: finite numbers, at least one.
+
+    Sorted from the largest down, the first m entries stay positive for the largest m with
+    v_(m) > (v_(1) + ... + v_(m) - 1) / m, which is then theta. Only the sorted values enter, so
+    the result follows a reordering of `v` bit for bit.
+
+    >>> print(project([0.5, 0.5, -1.0]))
+    [0.5 0.5 0. ]
+    >>> print(project([3.0, 1.0]))
+    [1. 0.]
+    """
+    x = np.asarray(v, dtype=np.float64)
+    if x.ndim != 1 or x.size == 0 or not np.isfinite(x).all():
+        raise UserError("project: expected a non-empty vector of finite numbers")
+    # A common shift changes nothing; unshifted, large entries would swallow the 1. Who is 1 or
+    # more below the largest gets 0. (In halves, the difference of two huge entries is finite.)
+    y = np.maximum(x / 2 - x.max() / 2, -1.0) * 2
+    down = np.sort(y)[::-1]
+    over = np.cumsum(down) - 1.0
+    count = int(np.count_nonzero(down * np.arange(1, x.size + 1) > over))
+    p: Array = np.maximum(y - over[count - 1] / count, 0.0)
+    return p / np.sort(p).sum()
