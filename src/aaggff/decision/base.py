@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from aaggff.decision.reports import Reports
 
 Array = NDArray[np.float64]
 State = dict[str, NDArray[Any]]
@@ -19,7 +22,7 @@ State = dict[str, NDArray[Any]]
 class Decision:
     """One round's outcome: who weighs how much, who was set aside and why."""
 
-    ids: Sequence[Hashable]
+    ids: Sequence[Hashable] | NDArray[np.int64]
     weights: Array
     sizes: Array
     responses: Array | None = None
@@ -29,7 +32,7 @@ class Decision:
 
     @property
     def entropy(self) -> float:
-        """Shannon entropy of the weights in nats: log n when all weigh the same, 0 for a dictator."""
+        """Entropy of the weights in nats: log n where all weigh the same, 0 for a dictator."""
         p = self.weights[self.weights > 0]
         return max(0.0, -math.fsum((p * np.log(p)).tolist()))
 
@@ -48,9 +51,9 @@ class Decision:
 
 
 class DecisionMaker(ABC):
-    """A rule for mixing clients' updates. Adding one: a factory in `methods.py` and this class."""
+    """A rule for mixing clients' updates. Adding one: this class and a row in `methods.py`."""
 
-    wants_updates: ClassVar[bool] = False
+    wants_updates: bool = False
     """True if `decide` also needs the clients' updates (or their Gram matrix)."""
 
     clients: int | None = None
@@ -66,10 +69,20 @@ class DecisionMaker(ABC):
         losses: ArrayLike,
         sizes: ArrayLike,
         *,
-        updates: ArrayLike | None = None,
+        updates: Any = None,
         gram: ArrayLike | None = None,
+        lr: float | None = None,
     ) -> Array:
-        """Mixing weights aligned with `ids`: finite, >= 0, sum 1."""
+        """Mixing weights aligned with `ids`: finite, >= 0, sum 1.
+
+        Args:
+            ids: who reported; any hashables, each once. Integers are the fast case.
+            losses: each client's mean training loss of the model it *received*.
+            sizes: each client's sample count.
+            updates: one row per client, Delta_i = theta - theta_i; only where `wants_updates`.
+            gram: their inner products <Delta_i, Delta_j>, instead of `updates`.
+            lr: the round's client learning rate; only q-FedAvg as its authors run it asks for it.
+        """
 
     @abstractmethod
     def state_dict(self) -> State:
@@ -77,4 +90,31 @@ class DecisionMaker(ABC):
 
     @abstractmethod
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue exactly where the saved decision maker stood."""
+        """Continue exactly where the saved decision maker stood.
+
+        A state is data from outside: it is checked, and a wrong one is refused untouched.
+        """
+
+    def forget(self, ids: Iterable[Hashable]) -> None:  # noqa: B027
+        """Clients who left for good: drop what is kept about them. Stateless rules keep nothing."""
+
+    def settle(
+        self,
+        reports: Reports,
+        weights: Array,
+        responses: Array | None = None,
+        step: float = 1.0,
+    ) -> Array:
+        """Remember this round as `last`; its weights, aligned with everybody who reported."""
+        # With nobody left the weights are the prior, which is about everybody already.
+        spread = reports.spread if len(reports) else np.asarray
+        aligned = spread(weights)
+        self.last = Decision(
+            ids=reports.all_ids,
+            weights=aligned,
+            sizes=reports.all_sizes,
+            responses=None if responses is None else spread(responses),
+            set_aside=reports.set_aside,
+            step=step,
+        )
+        return aligned
