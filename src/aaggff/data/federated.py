@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -31,7 +30,8 @@ class FederatedRows:
     model. stratify: split by class where targets are single integers. names: the clients' names.
     standardise: this many leading columns get mean 0 and deviation 1 by each client's own
     training part. train_counts: instead of a split by seed, this many of each client's first
-    rows are its training part (a split its makers published); parts are then slices, not copies.
+    rows are its training part (a split its makers published). notes: what a user should know
+    about the files it was made from (rows missing, images left out).
     """
 
     def __init__(
@@ -47,10 +47,12 @@ class FederatedRows:
         names: Sequence[str] | None = None,
         standardise: int = 0,
         train_counts: Index | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
         self.name, self.task, self.rows, self.seed = name, task, rows, seed
         self.stand_in, self.stratify, self.names = stand_in, stratify, names
         self.standardise, self.train_counts = standardise, train_counts
+        self.notes = tuple(notes)
         self._prepare = prepare or Prepare()
         counts = rows.counts
         if train_counts is None:
@@ -125,8 +127,10 @@ class FederatedRows:
         x, y = self.rows.take(client, self.split(client)[which])
         if self.standardise:
             mean, std = self._scale(client)
-            x = x.astype(np.float32, copy=True)
+            # In double precision, then rounded once: sums of money are large.
+            x = x.astype(np.float64)
             x[:, : self.standardise] = (x[:, : self.standardise] - mean) / std
+            x = x.astype(np.float32)
         return _tensors((x, y))
 
     def _scale(self, client: int) -> tuple[Array, Array]:
@@ -145,8 +149,6 @@ class FederatedRows:
 
 def _tensors(samples: Samples) -> Part:
     x, y = samples
-    with warnings.catch_warnings():
-        # A read-only array becomes a tensor that nobody here writes to.
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
-        inputs = torch.from_numpy(np.asarray(x))
-    return inputs, torch.from_numpy(np.asarray(y, dtype=np.int64))
+    # A tensor must not share memory with a file: whoever writes to it would write there.
+    inputs = x if x.flags.writeable else np.array(x)
+    return torch.from_numpy(inputs), torch.from_numpy(np.array(y, dtype=np.int64))

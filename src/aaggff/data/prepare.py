@@ -10,7 +10,7 @@ import torch
 
 from aaggff.errors import UserError, unknown
 
-KINDS = ("none", "scale", "integers")
+KINDS = ("none", "scale", "integers", "text")
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,15 @@ class Prepare:
       axis) or empty for 0 and 1. Images are stored as bytes with divide 255, sound as 16-bit
       integers with divide 32,768.
     - "integers": int64, for token numbers.
+    - "text": int64, cut after the last column that holds anything but 0 (padding), so that a
+      batch is as long as its own longest row and no longer.
 
     >>> import torch
     >>> Prepare("scale", divide=255)(torch.tensor([[0, 255]], dtype=torch.uint8))
     tensor([[0., 1.]])
+    >>> Prepare("text")(torch.tensor([[5, 6, 0, 0], [7, 0, 0, 0]]))
+    tensor([[5, 6],
+            [7, 0]])
     """
 
     kind: str = "none"
@@ -42,6 +47,8 @@ class Prepare:
     def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
         if self.kind == "integers":
             return inputs.long()
+        if self.kind == "text":
+            return _without_padding(inputs).long()
         if self.kind == "none":
             return inputs
         outputs = inputs.to(torch.float32)
@@ -72,6 +79,11 @@ class Prepare:
             mean=tuple(float(value) for value in written["mean"]),
             std=tuple(float(value) for value in written["std"]),
         )
+
+
+def _without_padding(tokens: torch.Tensor) -> torch.Tensor:
+    used = torch.nonzero((tokens != 0).flatten(0, -2).any(dim=0))
+    return tokens[..., : int(used[-1]) + 1 if len(used) else 1]
 
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)

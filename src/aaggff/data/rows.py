@@ -107,11 +107,13 @@ class RaggedRows(ArrayRows):
         self.starts, self.length = starts, length
 
     def _inputs(self, where: slice | Index) -> Array:
-        numbers = np.arange(len(self.y), dtype=np.int64)[where]
-        padded = np.zeros((numbers.size, self.length), dtype=self.x.dtype)
-        for row, number in enumerate(numbers):
-            text = self.x[self.starts[number] : self.starts[number + 1]]
-            padded[row, : text.size] = text
+        if isinstance(where, slice):
+            where = np.arange(*where.indices(len(self.y)), dtype=np.int64)
+        first, last = self.starts[where], self.starts[where + 1]
+        columns = np.arange(self.length)
+        used = columns < (last - first)[:, None]
+        padded = np.zeros(used.shape, dtype=self.x.dtype)
+        padded[used] = self.x[(first[:, None] + columns)[used]]
         return padded
 
 

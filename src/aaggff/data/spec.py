@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +112,7 @@ class DatasetSpec:
     statistics_options: Mapping[str, Any] = field(default_factory=dict)
     """The loader options under which the paper counted."""
     missing: Callable[[Path], list[str]] | None = None
-    """`missing(folder)`: what a partial copy in `DIR/NAME` lacks, one line each, for `data check`."""
+    """`missing(folder)`: what a partial copy in `DIR/NAME` lacks, a line each, for `data check`."""
 
     def folder(self, root: Path | None) -> Path:
         """Where the files are looked for: `DIR/NAME`."""
@@ -151,3 +153,14 @@ class DatasetSpec:
             choices = self.options[option].choices
             if choices is not None and value not in choices:
                 raise unknown(f"data.{option}", str(value), map(str, choices))
+
+
+def stand_in(name: str) -> Callable[..., FederatedData]:
+    """The stand-in of a data set, `aaggff.data.stand_in:NAME`, imported when it is called."""
+    return partial(_stand_in, name)
+
+
+def _stand_in(name: str, *, seed: int = 0, **options: Any) -> FederatedData:
+    module = import_module("aaggff.data.stand_in")
+    make: Callable[..., FederatedData] = getattr(module, name)
+    return make(seed=seed, **options)

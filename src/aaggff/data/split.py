@@ -55,7 +55,7 @@ def _classes(labels: ArrayLike | None, samples: int) -> tuple[Indices | None, In
 def _quotas(counts: Indices, wanted: int, generator: np.random.Generator) -> Indices:
     """Test rows per class: proportional, whole, summing to `wanted` (largest remainders first)."""
     exact = wanted * counts / counts.sum()
-    quotas = np.floor(exact).astype(np.int64)
+    quotas: Indices = np.floor(exact).astype(np.int64)
     # Equal remainders are put in random order, so that no class is favoured for its name.
     order = generator.permutation(counts.size)
     order = order[np.argsort(-(exact - quotas)[order], kind="stable")]

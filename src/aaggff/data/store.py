@@ -56,6 +56,7 @@ def open_store(
         names=names,
         standardise=int(manifest["standardise"]),
         train_counts=train_counts,
+        notes=manifest["about"].get("notes", ()),
     )
 
 
@@ -163,9 +164,8 @@ def _map(path: Path, name: str, dtype: str, shape: tuple[int, ...]) -> Array:
         )
     if expected == 0:
         return np.zeros(shape, dtype=dtype)
-    # Copy-on-write: whoever writes to a batch by mistake cannot change the file. As a plain
-    # array, because slicing np.memmap is several times slower.
-    return np.asarray(np.memmap(path / name, dtype=dtype, mode="c", shape=shape))
+    # As a plain array, because slicing np.memmap is several times slower.
+    return np.asarray(np.memmap(path / name, dtype=dtype, mode="r", shape=shape))
 
 
 def _read_names(path: Path, clients: int) -> list[str]:

@@ -190,6 +190,8 @@ class StoreWriter:
             **self._manifest,
             "clients": len(self._counts),
             "samples": int(offsets[-1]),
+            "mean": float(np.mean(self._counts)),
+            "deviation": float(np.std(self._counts)),
             "about": self.about,
             "files": {
                 file.path.name: {"bytes": file.bytes, "sha256": file.digest.hexdigest()}

@@ -1,0 +1,34 @@
+"""Folders with real or made-up official files, never written to where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.shared import shared
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stores that cannot lie beside the files go here, not into the user's cache."""
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    return cache
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Callable[[str], Path]:
+    """`real(NAME)`: a data folder in which DIR/NAME links to the real files, entry by entry."""
+
+    def link(name: str) -> Path:
+        files = shared("data", name)
+        folder = tmp_path / "real" / name
+        folder.mkdir(parents=True)
+        for file in files.iterdir():
+            if not file.name.startswith("."):
+                (folder / file.name).symlink_to(file)
+        return tmp_path / "real"
+
+    return link
