@@ -29,7 +29,7 @@ MODELS = {
 
 
 def model_factory(name: str) -> Callable[..., torch.nn.Module]:
-    """The factory of a model: one of ours by name, or the user's own as "package.module:factory"."""
+    """The factory of a model: ours by name, the user's own as "package.module:factory"."""
     if name not in MODELS and ":" not in name:
         raise unknown("model", name, MODELS)
     module, _, attribute = MODELS.get(name, name).partition(":")
@@ -37,6 +37,8 @@ def model_factory(name: str) -> Callable[..., torch.nn.Module]:
         factory: Callable[..., torch.nn.Module] = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise UserError(f"model {name!r} cannot be imported: {error}") from error
+    if not callable(factory):
+        raise UserError(f"model {name!r} is no function: expected package.module:factory")
     return factory
 
 
