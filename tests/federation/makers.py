@@ -1,0 +1,49 @@
+"""Small federations and a decision maker of the tests' own."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from aaggff.data.memory import ArrayData
+from aaggff.decision.base import DecisionMaker
+from aaggff.decision.reports import check_reports
+from aaggff.federation.data import Task
+
+
+class ByLoss(DecisionMaker):
+    """Weights in proportion to the losses."""
+
+    def __init__(self):
+        self.rounds = 0
+
+    def decide(self, ids, losses, sizes, *, updates=None, gram=None, lr=None):
+        reports = check_reports(ids, losses, sizes)
+        self.rounds += 1
+        return self.settle(reports, reports.losses / reports.losses.sum())
+
+    def state_dict(self):
+        return {"rounds": np.array(self.rounds)}
+
+    def load_state_dict(self, state):
+        self.rounds = int(state["rounds"])
+
+
+def binary_data(sizes=(50, 30, 7, 21), features=5, seed=0):
+    """Clients with logistic targets, each shifted a little."""
+    generator = torch.Generator().manual_seed(seed)
+    return _data(sizes, features, Task("binary", 1, "auroc"), generator)
+
+
+def class_data(sizes=(50, 30, 7, 21), features=5, classes=4, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return _data(sizes, features, Task("multiclass", classes, "top1"), generator)
+
+
+def _data(sizes, features, task, generator):
+    weights = torch.randn(features, max(2, task.outputs), generator=generator)
+    parts = []
+    for size in [*sizes, *[max(3, size // 4) for size in sizes]]:
+        x = torch.randn(size, features, generator=generator) + torch.randn(1, generator=generator)
+        parts.append((x, (x @ weights).argmax(1)))
+    return ArrayData("made", task, parts[: len(sizes)], parts[len(sizes) :])
