@@ -57,3 +57,29 @@ def berka(root: Path, loans_each: int = 10, transactions: int = 400) -> Path:
     for name, lines in tables.items():
         (folder / f"{name}.asc").write_text("\n".join(lines) + "\n")
     return folder
+
+
+WORDS = (
+    "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "can", "i", "take", "two", "of", "these",
+    "pills", "a", "day", "?", "no", "yes", ",", "it",
+)  # fmt: skip
+
+
+def mqp(root: Path, pairs_each: int = 10) -> Path:
+    """Eleven doctors; one question has a comma and quotation marks in it."""
+    folder = root / "mqp"
+    folder.mkdir(parents=True)
+    lines = [
+        f'{doctor},Can I take {"two of " * pair}these?,"No, can ""I""?",{pair % 2}'
+        for doctor in range(1, 12)
+        for pair in range(pairs_each)
+    ]
+    (folder / "mqp.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def vocabulary(folder: Path) -> Path:
+    """A folder with a BERT vocabulary of a few words."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "vocab.txt").write_text("\n".join([*WORDS, '"']) + "\n")
+    return folder
