@@ -34,4 +34,5 @@ def project(v: ArrayLike) -> Array:
     over = np.cumsum(down) - 1.0
     count = int(np.count_nonzero(down * np.arange(1, x.size + 1) > over))
     p: Array = np.maximum(y - over[count - 1] / count, 0.0)
-    return p / np.sort(p).sum()
+    p /= np.sort(p).sum()
+    return p
