@@ -19,13 +19,13 @@ class Callback:
     ...         print(record["round"], record["metric"]["worst_client"])
     """
 
-    def on_round(self, federation: Federation, record: dict[str, Any]) -> None:
-        """After every round."""
-
     def on_evaluation(
         self, federation: Federation, evaluation: Evaluation, record: dict[str, Any]
     ) -> None:
-        """After the rounds in which the clients' test parts were evaluated too."""
+        """After a round whose model was evaluated on the clients' test parts."""
+
+    def on_round(self, federation: Federation, record: dict[str, Any]) -> None:
+        """After every round; of an evaluated one, after `on_evaluation`."""
 
     def on_end(self, federation: Federation) -> None:
         """Once, when training stops, be it finished or interrupted."""

@@ -50,8 +50,11 @@ def _check_method(config: RunConfig) -> None:
     for name, value in list(config.method_options.items()):
         if name not in method.options:
             raise unknown(f"option of method {config.method!r}", name, method.options)
-        option = method.options[name]
-        _settle(config.method_options, name, name, value, option.default, option.choices)
+        read = method.options[name].read(name, value)
+        if read is None:
+            del config.method_options[name]
+        else:
+            config.method_options[name] = read
     everybody = config.per_round in (None, 1.0) and not isinstance(config.per_round, int)
     if method.everybody and not everybody:
         raise UserError(

@@ -144,14 +144,16 @@ class RunConfig(BaseModel):
                 *("decay", "decay_every", "batch_size", "epochs"),
             )
         }
-        fewer = dict(overrides.get("data") or {}).get("clients")
+        given = overrides.get("data")
+        fewer = given.get("clients") if isinstance(given, Mapping) else None
         if isinstance(fewer, int) and isinstance(paper.per_round, int) and fewer < paper.per_round:
             values["per_round"] = None
         values |= overrides
         everybody = values["per_round"] in (None, "everybody", "all")
         values.setdefault("method", "aaggff-s" if everybody else "aaggff-d")
-        if str(values["method"]).startswith("aaggff"):
-            values["method_options"] = {"cdf": paper.cdf} | dict(values.get("method_options") or {})
+        options = values.get("method_options", {})
+        if str(values["method"]).startswith("aaggff") and isinstance(options, Mapping):
+            values["method_options"] = {"cdf": paper.cdf} | dict(options)
         return cls(dataset=dataset, **values)
 
     def but(self, **changes: Any) -> Self:
@@ -240,6 +242,20 @@ def _toml(value: Any) -> str:
     return json.dumps(str(value), ensure_ascii=False)
 
 
+_KINDS = {
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "string_type": "must be a word",
+    "dict_type": "must be a table of options",
+    "missing": "must be given",
+}
+
+
 def _one_line(error: ValidationError) -> UserError:
     found = []
     for each in error.errors():
@@ -247,8 +263,7 @@ def _one_line(error: ValidationError) -> UserError:
         if isinstance(cause, UserError):
             found.append(str(cause))
             continue
-        where = ".".join(str(part) for part in each["loc"] if part not in ("int", "float"))
-        said = each["msg"].replace("Input should be", "must be")
-        found.append(f"{where}: {said}, not {each['input']!r}" if "must be" in said
-                     else f"{where}: {said}")  # fmt: skip
+        said = _KINDS.get(each["type"], each["msg"].replace("Input should be", "must be"))
+        got = "" if each["type"] == "missing" else f", not {each['input']!r}"
+        found.append(f"{each['loc'][0]}: {said}{got}")
     return UserError("; ".join(dict.fromkeys(found)))

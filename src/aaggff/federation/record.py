@@ -19,6 +19,7 @@ from aaggff.version import __version__
 
 if TYPE_CHECKING:
     from aaggff.federation.config import RunConfig
+    from aaggff.federation.run import RunResult
 
 CONFIG, ROUNDS, CLIENTS = "config.toml", "rounds.jsonl", "clients.jsonl"
 CHECKPOINT, DONE = "checkpoint.safetensors", "done.json"
@@ -114,9 +115,16 @@ class Recorder:
             file.flush()
             os.fsync(file.fileno())
 
-    def finish(self, facts: dict[str, Any]) -> None:
+    def finish(self, result: RunResult) -> None:
         """The run is complete: done.json says so."""
-        text = json.dumps({"version": __version__} | facts, indent=1)
+        facts = {
+            "version": __version__,
+            "rounds": result.rounds,
+            "seconds": round(result.seconds, 3),
+            "metric": result.evaluation.metric,
+            "stand_in": result.stand_in,
+        }
+        text = json.dumps(facts, indent=1)
         write_atomically(self.directory / DONE, text.encode() + b"\n")
 
     def close(self) -> None:
