@@ -145,7 +145,7 @@ class FollowTheLeader(DecisionMaker):
         return softmax(exponents)
 
     def forget(self, ids: Iterable[Hashable]) -> None:
-        self.scores.drop(ids)
+        self.scores = self.scores.without(ids)
 
     def state_dict(self) -> State:
         ids, scores = self.scores.items()

@@ -14,6 +14,7 @@ from aaggff.decision.entropic import PRIORS, Entropic
 from aaggff.decision.responses import CDFS, CdfResponse, log_barrier, power
 from aaggff.errors import UserError, unknown
 
+LENGTHS = ("median", "unit")
 Value = float | bool | str | None
 
 
@@ -134,6 +135,20 @@ def _cdf_response(
     return CdfResponse(cdf, params, fit, low, high)
 
 
+def _fedmgda(clients: int | None, rate: float | None, epsilon: float, length: str) -> DecisionMaker:
+    from aaggff.decision.min_norm import MinNorm
+
+    return MinNorm(epsilon, length=length)
+
+
+def _aaggff_s(
+    clients: int | None, rate: float | None, strength: float, prior: str, **response: Any
+) -> DecisionMaker:
+    from aaggff.decision.newton import OnlineNewton
+
+    return OnlineNewton(clients, _cdf_response(**response), strength=strength, prior=prior)
+
+
 def _aaggff_d(
     clients: int | None,
     rate: float | None,
@@ -223,6 +238,28 @@ _ROWS = (
         "Mohri et al., ICML 2019",
         _afl,
         {"gamma": MethodOption(0.1, "step size of the ascent", low=0)},
+        everybody=True,
+    ),
+    Method(
+        "fedmgda",
+        "FedMGDA+",
+        "p = argmin |sum p_i D_i/|D_i||^2, |p_i - 1/n| <= epsilon",
+        "Hu et al., IEEE TNSE 2022",
+        _fedmgda,
+        {
+            "epsilon": MethodOption(0.5, "how far from the mean; 0 is the mean", low=0),
+            "length": MethodOption(
+                "median", "how long a direction is made: as the median update, or 1", LENGTHS
+            ),
+        },
+    ),
+    Method(
+        "aaggff-s",
+        "AAggFF-S",
+        "p = argmin sum_t <g,p> + alpha/2 |p - prior|^2 + beta/2 sum_t <g,p - p_t>^2",
+        "Hahn et al., ICML 2024",
+        _aaggff_s,
+        _AAGGFF,
         everybody=True,
     ),
     Method(
