@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import wave
 from pathlib import Path
 
 import numpy as np
@@ -83,3 +84,47 @@ def vocabulary(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join([*WORDS, '"']) + "\n")
     return folder
+
+
+def wav(
+    path: Path,
+    samples: np.ndarray | None = None,
+    *,
+    rate: int = 16_000,
+    channels: int = 1,
+    width: int = 2,
+) -> Path:
+    """A WAV file written by the standard library."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if samples is None:
+        samples = np.random.default_rng(0).integers(-900, 900, rate * channels)
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(channels)
+        file.setsampwidth(width)
+        file.setframerate(rate)
+        file.writeframes(samples.astype(f"<i{width}").tobytes())
+    return path
+
+
+def speechcommands(root: Path, speakers: int = 6, words: tuple[str, ...] = ("yes", "no")) -> Path:
+    """Speaker s says each word twice, the last one only one word once; noise lies beside them.
+
+    Speaker 0 is in the testing list and speaker 1 in the validation list.
+    """
+    place = root / "speechcommands" / "speech_commands_v0.02"
+    rng = np.random.default_rng(0)
+    lists: list[list[str]] = [[] for _ in range(speakers)]
+    for number in range(speakers):
+        for word in words:
+            for take in range(2):
+                if number == speakers - 1 and (word, take) != (words[0], 0):
+                    continue
+                name = f"{word}/{number:08x}_nohash_{take}.wav"
+                # Some clips are a little shorter than a second.
+                length = 16_000 - 500 * (number == 2)
+                wav(place / name, rng.integers(-3_000, 3_000, length))
+                lists[number].append(name)
+    wav(place / "_background_noise_" / "white_noise.wav", rng.integers(-9, 9, 99_000))
+    (place / "testing_list.txt").write_text("\n".join(lists[0]) + "\n")
+    (place / "validation_list.txt").write_text("\n".join(lists[1]) + "\n")
+    return root / "speechcommands"

@@ -143,7 +143,7 @@ def _from_hub() -> Path:
     try:
         from huggingface_hub import hf_hub_download
 
-        from aaggff.models.pretrained import _unreachable as unreachable
+        from aaggff.models.pretrained import unreachable
 
         try:
             return Path(hf_hub_download(HUB, "tokenizer.json", local_files_only=True))
