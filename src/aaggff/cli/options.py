@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -99,7 +100,7 @@ def run_config(
         # The method may be a default, so what an option without a prefix means is known only now.
         method = RunConfig.for_dataset(**_without_options(values, typed)).method
         for name, value in typed.items():
-            table, option = _place(name, method)
+            table, option = _place(name, method, values)
             tables.setdefault(table, {})[option] = value
     for table, given in tables.items():
         values[table] = {**(values.get(table) or {}), **given}
@@ -120,7 +121,7 @@ def _without_options(values: Mapping[str, Any], typed: Mapping[str, Any]) -> dic
     return left
 
 
-def _place(name: str, method: str) -> tuple[str, str]:
+def _place(name: str, method: str, values: Mapping[str, Any]) -> tuple[str, str]:
     """Which table an assignment belongs to: `data.`, `model.`, `server.`, else the method's."""
     from aaggff.decision.methods import METHODS
 
@@ -137,4 +138,27 @@ def _place(name: str, method: str) -> tuple[str, str]:
             f"--set {name}: method {method!r} has no such option, it is one of "
             f"{', '.join(owners)} (--method {owners[0]})"
         )
+    meant = _with_prefix(name, values)
+    if meant:
+        raise UserError(f"unknown setting {name!r}; did you mean --set {meant}=...?")
     raise unknown("setting", name, _plain_fields() | set(METHODS[method].options))
+
+
+def _with_prefix(name: str, values: Mapping[str, Any]) -> str | None:
+    """The option of the data, the model or the server optimiser that lacks only its prefix."""
+    from aaggff.data import dataset_spec
+    from aaggff.federation.server_optimizers import server_optimizer_options
+    from aaggff.models import MODELS, model_options
+
+    spec = dataset_spec(values["dataset"])
+    model = values.get("model", spec.settings.model)
+    offered = {
+        "data": list(spec.options),
+        "model": list(model_options(model)) if model in MODELS else [],
+        "server": list(server_optimizer_options(values.get("server_optimizer", "sgd"))),
+    }
+    for prefix, options in offered.items():
+        near = difflib.get_close_matches(name, options, n=1)
+        if near:
+            return f"{prefix}.{near[0]}"
+    return None

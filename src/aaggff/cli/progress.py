@@ -32,7 +32,7 @@ class Progress(Callback):
         self.began = self.shown = clock()
         self.first: int | None = None
         self.latest: dict[str, Any] = {}
-        self.measured = ""
+        self.when = self.measured = ""
         self._live: Live | None = None
 
     def start(self) -> None:
@@ -62,6 +62,7 @@ class Progress(Callback):
         self.latest = record
         if "metric" in record:
             self.measured = _measured(federation.data.task.metric, record)
+            self.when = f"test after round {record['round']}:"
         if self._live is not None:
             if now - self.shown >= REFRESH or record["round"] == self.rounds:
                 self.shown = now
@@ -81,13 +82,14 @@ class Progress(Callback):
         screen = Table.grid()
         screen.add_row(row)
         if self.measured:
-            screen.add_row(Text(self.measured, style="dim"))
+            screen.add_row(Text(f"{self.when} {self.measured}", style="dim"))
         return screen
 
     def _line(self, federation: Any, now: float) -> str:
         width = len(str(self.rounds))
         text = f"round {self.latest['round']:>{width}}/{self.rounds}  "
-        return text + self._state(federation, now) + (f"  {self.measured}" if self.measured else "")
+        text += self._state(federation, now)
+        return f"{text}  | test {self.measured}" if "metric" in self.latest else text
 
     def _state(self, federation: Any, now: float) -> str:
         parts = [f"loss {_short(self.latest['objective'])}"]
@@ -138,10 +140,14 @@ def _short(value: float | None) -> str:
     return f"{value:.3f}" if abs(value) < 1000 else f"{value:.3g}"
 
 
+def _number(value: float | None) -> str:
+    return "-" if value is None or value != value else f"{value:.1f}"
+
+
 def _measured(metric: str, record: dict[str, Any]) -> str:
     found, loss = record["metric"], record["loss"]
     return (
-        f"round {record['round']} tested: {METRICS.get(metric, metric)} {_short(found['avg'])}, "
-        f"worst 10 % {_short(found['worst'])}; loss {_short(loss['avg'])}, "
+        f"{METRICS.get(metric, metric)} {_number(found['avg'])} %, worst tenth "
+        f"{_number(found['worst'])} %; loss {_short(loss['avg'])}, "
         f"worst client {_short(loss['worst_client'])}"
     )

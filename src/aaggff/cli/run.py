@@ -9,7 +9,7 @@ import typer
 
 from aaggff.errors import UserError
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 EXAMPLES = """\b
 Examples:
@@ -177,8 +177,17 @@ def run(
         config = resume / "config.toml"
         if not config.exists():
             raise UserError(f"--resume {resume}: there is no run there (no config.toml)")
+    if skip_corrupt and dataset is not None:
+        _check_skippable(dataset)
     settings = run_config(dataset, file=config, sets=given, flags=flags)
 
     from aaggff.cli.watch import watch
 
     watch(settings, out, resume=resume, tensorboard=tensorboard, mlflow=mlflow)
+
+
+def _check_skippable(dataset: str) -> None:
+    from aaggff.data import dataset_spec
+
+    if "skip_corrupt" not in dataset_spec(dataset).options:
+        raise UserError(f"--skip-corrupt: {dataset} has no files that could be skipped one by one")

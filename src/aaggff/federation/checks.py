@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +101,7 @@ def _check_device(device: str) -> None:
         kind = torch.device(device).type
     except RuntimeError:
         raise UserError(f"device: expected cpu, cuda, cuda:N or mps, got {device!r}") from None
-    there = {
+    there: dict[str, Callable[[], bool]] = {
         "cpu": lambda: True,
         "cuda": torch.cuda.is_available,
         "mps": torch.backends.mps.is_available,

@@ -10,7 +10,7 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from aaggff.errors import UserError
 from aaggff.version import __version__
 
 if TYPE_CHECKING:
-    from aaggff.federation.config import RunConfig
     from aaggff.federation.run import RunResult
 
 CONFIG, ROUNDS, CLIENTS = "config.toml", "rounds.jsonl", "clients.jsonl"
@@ -74,6 +73,12 @@ def _finite(value: Any) -> Any:
     return value
 
 
+class Settings(Protocol):
+    """What a run is described by: `RunConfig`, or what a deployed federation knows of itself."""
+
+    def toml(self) -> str: ...
+
+
 class Recorder:
     """Writes a run directory as the run goes; a kill at any moment leaves it resumable.
 
@@ -82,7 +87,7 @@ class Recorder:
     resuming cuts off what lies beyond it.
     """
 
-    def __init__(self, directory: Path, config: RunConfig, *, round: int = 0) -> None:
+    def __init__(self, directory: Path, config: Settings, *, round: int = 0) -> None:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             write_atomically(directory / CONFIG, config.toml().encode())

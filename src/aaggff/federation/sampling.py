@@ -223,7 +223,8 @@ def _speeds(seed: int, ids: Ids) -> NDArray[np.float64]:
         ]  # fmt: skip
     # Box and Muller's normal deviate.
     normal = np.sqrt(-2 * np.log1p(-uniform[0])) * np.cos(2 * np.pi * uniform[1])
-    return np.exp(normal)
+    speeds: NDArray[np.float64] = np.exp(normal)
+    return speeds
 
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
