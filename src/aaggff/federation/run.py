@@ -57,13 +57,15 @@ def load_data(config: RunConfig) -> FederatedData:
     return spec.load(root, seed=config.seed, **config.data)
 
 
-def build(config: RunConfig, callbacks: Sequence[Callback] = ()) -> Federation:
-    """The federation a configuration describes, at round 0."""
+def build(
+    config: RunConfig, callbacks: Sequence[Callback] = (), data: FederatedData | None = None
+) -> Federation:
+    """The federation a configuration describes, at round 0; `data`: what is loaded already."""
     from aaggff.federation.federation import Federation
     from aaggff.federation.sampling import sampler
     from aaggff.federation.server_optimizers import server_optimizer
 
-    data = load_data(config)
+    data = load_data(config) if data is None else data
     return Federation(
         data,
         config.model,
@@ -96,12 +98,14 @@ def train(
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
     stop: Callable[[], bool] = lambda: False,
+    data: FederatedData | None = None,
 ) -> RunResult:
     """Train as configured and, with a directory, keep the record and checkpoints there.
 
     resume: continue what is in the directory from its last checkpoint (from the start if there
     is none yet); without it a directory that holds a run is refused. stop: asked after every
     round; when it says yes the run is saved and ends early. A directory of None writes nothing.
+    data: what `load_data` gives for this configuration, if it is loaded already.
 
     >>> config = RunConfig.for_dataset("heart", method="fedavg", rounds=2)
     >>> result = train(config)
@@ -116,7 +120,7 @@ def train(
     if config.engine == "flower":
         return _on_flower(config, directory, resume, callbacks)
     began = time.perf_counter()
-    federation = build(config)
+    federation = build(config, data=data)
     before = 0.0
     if directory is not None and resume and (directory / CHECKPOINT).exists():
         before = _restore(federation, directory / CHECKPOINT, config)
