@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 import sys
 from importlib import import_module
 from typing import Any
 
+import click
 import typer
 import typer.core
 import typer.main
@@ -25,6 +28,19 @@ COMMANDS = {
     "deploy": ("deploy", "A runnable app for Flower or NVFlare."),
 }
 
+# Package -> the extra that brings it, where it is not `train`.
+EXTRAS = {
+    "transformers": "text",
+    "tokenizers": "text",
+    "PIL": "vision",
+    "plotly": "report",
+    "jinja2": "report",
+    "tensorboard": "trackers",
+    "flwr": "flower",
+    "ray": "flower",
+    "nvflare": "nvflare",
+}
+
 
 class LazyGroup(typer.core.TyperGroup):
     """Knows every command by name and imports none until it is called."""
@@ -35,11 +51,20 @@ class LazyGroup(typer.core.TyperGroup):
     def get_command(self, ctx: Any, name: str) -> Any:
         if name not in COMMANDS:
             return None
-        if ctx.info_name is not None and "--help" in sys.argv[1:2]:
-            return typer.core.TyperCommand(name, help=COMMANDS[name][1])
         command = typer.main.get_command(import_module(f"aaggff.cli.{COMMANDS[name][0]}").app)
         command.name = name
         return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            ctx.fail(f"no command {args[0]!r}; {hint}(known: {', '.join(COMMANDS)})")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
 typer_app = typer.Typer(
@@ -48,7 +73,6 @@ typer_app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Federated learning that is fair to every client.",
 )
 
 
@@ -60,7 +84,7 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-@typer_app.callback()
+@typer_app.callback(epilog="Example: aaggff run heart --method aaggff-s")
 def _root(
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Show the version."
@@ -69,10 +93,35 @@ def _root(
     """Federated learning that is fair to every client."""
 
 
-def app() -> None:
+def app(args: list[str] | None = None) -> None:
     """Run; a user's mistake is one line and exit code 2, never a traceback."""
     try:
-        typer_app()
+        code = typer_app(args, prog_name="aaggff", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        code = 2
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        _complain(error.format_message(), context.command_path if context else "aaggff")
+        code = 2
     except UserError as error:
-        typer.echo(f"aaggff: {error}", err=True)
-        sys.exit(2)
+        _complain(str(error))
+        code = 2
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package == "aaggff":
+            raise
+        extra = EXTRAS.get(package, "train")
+        _complain(f"this needs the package {package!r}: pip install 'aaggff[{extra}]'")
+        code = 2
+    except (KeyboardInterrupt, click.Abort):
+        _complain("stopped")
+        code = 130
+    except BrokenPipeError:  # `aaggff methods | head`: nobody reads on, which is no mistake
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code)
+
+
+def _complain(message: str, command: str = "aaggff") -> None:
+    typer.echo(f"{command}: {' '.join(message.split())}", err=True)
