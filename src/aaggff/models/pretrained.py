@@ -54,7 +54,7 @@ def _from_hub(model: str, loader: Any, hub: str, options: dict[str, Any]) -> Any
             return loader.from_pretrained(hub, local_files_only=True, **options)
     except Exception:
         pass  # not in the hub's cache yet
-    reason = _unreachable()
+    reason = unreachable()
     if reason is None:
         try:
             with _quiet():
@@ -68,7 +68,7 @@ def _from_hub(model: str, loader: Any, hub: str, options: dict[str, Any]) -> Any
     )
 
 
-def _unreachable() -> str | None:
+def unreachable() -> str | None:
     """Why the hub cannot be asked; asked first because its client retries for half a minute."""
     if os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "TRUE", "YES", "ON"):
         return "HF_HUB_OFFLINE is set"
