@@ -33,6 +33,22 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+PRELOAD = ("torch", "aaggff.federation.run", "aaggff.federation.federation")
+
+
+def _forks() -> bool:
+    return "forkserver" in multiprocessing.get_all_start_methods()
+
+
+def warm_up(preload: Sequence[str] = PRELOAD) -> None:
+    """Let what workers import be imported meanwhile; whoever calls this has a `Pool` sooner."""
+    if _forks():
+        from multiprocessing import forkserver
+
+        forkserver.set_forkserver_preload(list(preload))
+        forkserver.ensure_running()
+
+
 class Pool:
     """Workers that run `function(job, tell)` for job after job, torch with one thread each.
 
@@ -45,16 +61,14 @@ class Pool:
         self,
         function: Callable[[Any, Tell], Any],
         workers: int,
-        preload: Sequence[str] = ("aaggff.federation.run",),
+        preload: Sequence[str] = PRELOAD,
     ) -> None:
         self.function = function
         self._workers: dict[Connection, BaseProcess] = {}
         if workers <= 1:
             return
-        forks = "forkserver" in multiprocessing.get_all_start_methods()
-        context: Any = multiprocessing.get_context("forkserver" if forks else "spawn")
-        if forks:
-            context.set_forkserver_preload(list(preload))
+        context: Any = multiprocessing.get_context("forkserver" if _forks() else "spawn")
+        warm_up(preload)
         for _ in range(workers):
             ours, theirs = context.Pipe()
             process = context.Process(target=_serve, args=(theirs, function), daemon=True)

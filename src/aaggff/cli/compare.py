@@ -1,0 +1,115 @@
+"""`aaggff compare`: methods over seeds, with statistics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aaggff.errors import UserError
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+EXAMPLES = """\b
+Examples:
+  aaggff compare heart
+  aaggff compare heart --methods fedavg,uniform,qfedavg:q=5,aaggff-s --seeds 1-30
+  aaggff compare digits --rounds 50 --json digits.json --out runs/digits
+  aaggff compare heart --seeds 1-12 --latex > table.tex
+  aaggff tune heart --method term --out tuned.toml && aaggff compare heart --tuned tuned.toml
+"""
+
+
+@app.command(epilog=EXAMPLES)
+def compare(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="See `aaggff data list`.")],
+    methods: Annotated[
+        str,
+        typer.Option(
+            metavar="A,B,...",
+            help="Methods, which may carry options: qfedavg:q=5. all: those that can be run.",
+        ),
+    ] = "all",
+    seeds: Annotated[
+        str, typer.Option(metavar="N,N-N", help="Seeds; each is one split and one first model.")
+    ] = "2,4,6",
+    rounds: Annotated[int | None, typer.Option(help="Rounds [those of the data set].")] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="K=V",
+            help="A setting (lr=0.1), an option of data, model or server (data.variant=flamby), "
+            "or of the methods that have it (cdf=weibull); repeatable.",
+        ),
+    ] = None,
+    tuned: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Options chosen by `aaggff tune`.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where runs are kept [runs/DATASET...]; what is done there is not done again.",
+        ),
+    ] = None,
+    json: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Every seed's numbers; - for stdout.")
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV: all tests, unrounded.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    workers: Annotated[int | None, typer.Option(help="Processes [the cores].")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where data sets lie [AAGGFF_DATA].")
+    ] = None,
+    stand_in: Annotated[
+        bool, typer.Option("--stand-in", help="A made-up likeness of the data.")
+    ] = False,
+) -> None:
+    """Compare methods over seeds: same split, same first model, same sampled clients.
+
+    Shows means and deviations, the paired differences from FedAvg and from uniform weights with
+    95 % intervals, and marks only what Wilcoxon's test with Holm's correction leaves standing.
+    """
+    if sum((csv, latex, markdown, json == "-")) > 1:
+        raise UserError("choose one of --csv, --latex, --markdown and --json -")
+    from aaggff.cli.words import gather_settings, parse_methods, parse_seeds, read_tuned
+    from aaggff.experiments.pool import warm_up
+
+    chosen = None if methods.strip() == "all" else parse_methods(methods)
+    every = parse_seeds(seeds)
+    if workers != 1:
+        warm_up()
+    from aaggff.cli.show import Watch, show
+    from aaggff.experiments import compare as experiment
+    from aaggff.experiments import tables
+
+    settings = gather_settings(sets, rounds=rounds, data_dir=data_dir, stand_in=stand_in)
+    options = {} if tuned is None else read_tuned(tuned, dataset, every)
+    directory = out or experiment.default_directory(dataset, settings, options)
+    with Watch() as heard:
+        found = experiment.compare(
+            dataset,
+            chosen,
+            every,
+            settings=settings,
+            tuned=options,
+            out=directory,
+            workers=workers,
+            heard=heard,
+        )
+    if json == "-":
+        typer.echo(experiment.json_text(found.as_json()))
+    elif json is not None:
+        experiment.write_json(Path(json), found.as_json())
+    if csv:
+        typer.echo(tables.as_csv(found), nl=False)
+    elif latex:
+        typer.echo("\n".join(map(tables.latex, tables.sheets(found))), nl=False)
+    elif markdown:
+        typer.echo("\n".join(map(tables.markdown, tables.sheets(found))), nl=False)
+    elif json != "-":
+        show(tables.sheets(found))
+        typer.echo(f"\nruns in {directory}; aaggff report {directory} shows them")
