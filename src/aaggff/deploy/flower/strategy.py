@@ -1,0 +1,384 @@
+"""`FairStrategy`: a decision maker in the place where Flower's FedAvg weighs by sample counts."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import FedAvg, Result
+
+from aaggff.decision.base import DecisionMaker
+from aaggff.deploy.flower import loop, nodes
+from aaggff.deploy.flower.arrays import (
+    Tensors,
+    check_model,
+    gram,
+    mixed_counters,
+    mixed_update,
+    to_record,
+    views,
+)
+from aaggff.deploy.flower.metrics import mean_metrics, of_clients
+from aaggff.deploy.flower.protocol import PHASE, WEIGHT
+from aaggff.deploy.flower.replies import (
+    Identities,
+    Reply,
+    read,
+    read_arrays,
+    refuse_without_losses,
+    without_unusable,
+)
+from aaggff.deploy.state import FairServer
+from aaggff.deploy.state_record import Evaluations, Recorder, round_record
+from aaggff.errors import UserError
+from aaggff.federation.sampling import Sampler, cohort
+
+log = logging.getLogger("flwr")
+
+
+class FairStrategy(FedAvg):
+    """Flower's message API with a sequential decision maker as the aggregation rule.
+
+    Works in anyone's ServerApp; a ClientApp need only report the training loss of the model it
+    received (`report_loss`, or the mod `fair_mod`). Everything else is as in Flower's FedAvg.
+
+    Args:
+        decision_maker: a name of `aaggff.methods()`, or a `DecisionMaker` of your own.
+        clients: K, how many clients the federation has; None: as many as are there at the start.
+        method_options: the method's options, as in `aaggff.decision_maker`.
+        server_optimizer: what is done with the mixed update: sgd, momentum, adam, yogi, adagrad.
+        server_options: its options.
+        fraction_train: share C of the clients asked each round; 1.0 is everybody.
+        min_available_nodes: how many must have registered before the first round; None: `clients`.
+        min_train_nodes: with fewer than these a later round waits.
+        start_timeout: seconds the first round waits for all; then those who are there begin.
+        loss_key: where the replies hold the loss; None looks for "received-loss", "train_loss".
+        client_lr: the clients' learning rate, a number or a function of the round; only q-FedAvg
+            as its authors run it needs it.
+        two_phase: losses first, then updates already scaled by their weight (for secure sums).
+        directory: where state and records are kept; with it, `start` continues an earlier run.
+        dataset, metric, names: for the record: the federation's name, the key of the clients'
+            evaluation metric (a number from 0 to 1), client id -> name.
+        evaluate_every: rounds from one evaluation to the next.
+        seed: of the sampling. sampler: another choice of whom to ask, by client id.
+
+    >>> strategy = FairStrategy("aaggff-s", clients=4, fraction_evaluate=0.0)
+    >>> strategy.server.method
+    'aaggff-s'
+    """
+
+    def __init__(
+        self,
+        decision_maker: str | DecisionMaker = "aaggff-s",
+        *,
+        clients: int | None = None,
+        method_options: Mapping[str, Any] | None = None,
+        server_optimizer: str = "sgd",
+        server_options: Mapping[str, Any] | None = None,
+        fraction_train: float = 1.0,
+        fraction_evaluate: float = 1.0,
+        min_train_nodes: int | None = None,
+        min_evaluate_nodes: int = 1,
+        min_available_nodes: int | None = None,
+        start_timeout: float | None = 300.0,
+        loss_key: str | None = None,
+        client_lr: float | Callable[[int], float] | None = None,
+        two_phase: bool = False,
+        directory: str | Path | None = None,
+        dataset: str = "federation",
+        metric: str = "accuracy",
+        names: Mapping[int, str] | None = None,
+        evaluate_every: int = 1,
+        seed: int = 0,
+        sampler: Sampler | None = None,
+        settings: Any = None,
+        **fedavg: Any,
+    ) -> None:
+        least = min(2, clients or 2) if min_train_nodes is None else min_train_nodes
+        super().__init__(
+            fraction_train=fraction_train,
+            fraction_evaluate=fraction_evaluate,
+            min_train_nodes=least,
+            min_evaluate_nodes=min_evaluate_nodes,
+            min_available_nodes=min_available_nodes or clients or least,
+            **fedavg,
+        )
+        self.server = FairServer(
+            decision_maker,
+            clients=clients,
+            rate=fraction_train,
+            method_options=method_options,
+            server_optimizer=server_optimizer,
+            server_options=server_options,
+            directory=directory,
+        )
+        if two_phase and self.server.wants_updates:
+            raise UserError(
+                f"two_phase: {self.server.method} decides from the updates, which two-phase hides"
+            )
+        self.start_timeout = start_timeout
+        self.loss_key, self.client_lr, self.two_phase = loss_key, client_lr, two_phase
+        self.dataset, self.seed, self.sampler, self.settings = dataset, seed, sampler, settings
+        self.evaluate_every = evaluate_every
+        self.evaluations = Evaluations(metric, dict(names or {}))
+        self.identities = Identities()
+        self.timeout: float | None = None
+        self.rounds: int | None = None
+        self.record: dict[str, Any] | None = None
+        """The record of the latest round: a line of rounds.jsonl."""
+        self.recorder: Recorder | None = None
+        self.current: Tensors = {}
+        """The global model: as sent in this round, and then as it came out of it."""
+        self._fedavg = fedavg
+        self._began = 0.0
+        self._met = False
+        self._asked: list[int] = []
+        self._silent: list[int] = []
+        self._first_answers: list[tuple[Reply, float]] = []
+
+    # ---- training -----------------------------------------------------------------------------
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Wait for the clients, choose whom to ask, and remember whom."""
+        if self.fraction_train == 0.0:
+            return []
+        self._began = time.perf_counter()
+        self.current = views(arrays)
+        check_model(self.current)
+        there = self._wait(grid)
+        self.server.begin(len(there))
+        config["server-round"] = server_round
+        self._asked = self._choose(server_round, there, config, grid)
+        log.info("round %d: asking %d of %d nodes", server_round, len(self._asked), len(there))
+        if self.two_phase:
+            return self._decide_first(server_round, arrays, config, grid)
+        return self._messages(arrays, config, self._asked, MessageType.TRAIN)
+
+    def _wait(self, grid: Grid) -> list[int]:
+        """Everybody before the first round; later whoever is there, if they are enough."""
+        least = max(1, self.min_train_nodes)
+        wanted = least if self._met else max(least, self.min_available_nodes)
+        there = nodes.wait_for(grid, wanted, least, None if self._met else self.start_timeout)
+        self._met = True
+        return there
+
+    def _choose(
+        self, server_round: int, there: list[int], config: ConfigRecord, grid: Grid
+    ) -> list[int]:
+        """The nodes to ask; `_silent` are clients that will not answer, as the sampler knows."""
+        self._silent = []
+        if self.sampler is None:
+            number = max(
+                cohort(self.fraction_train, self.server.clients or 1), self.min_train_nodes
+            )
+            return nodes.choose(
+                there, number, seed=self.seed, round=server_round, known=self.identities.known
+            )
+        if strangers := [node for node in there if node not in self.identities.known]:
+            self._ask("who", strangers, None, config, grid)
+        of_client = {self.identities.of(node, None): node for node in there}
+        wanted = np.asarray(self.sampler.sample(server_round))
+        answering = getattr(self.sampler, "answering", lambda round, asked: asked)
+        will = set(answering(server_round, wanted).tolist()) & of_client.keys()
+        self._silent = sorted(set(wanted.tolist()) - will)
+        return [of_client[client] for client in sorted(will)]
+
+    def _messages(
+        self,
+        arrays: ArrayRecord | None,
+        config: ConfigRecord,
+        to: list[int],
+        kind: str,
+        **more: Any,
+    ) -> list[Message]:
+        keys = (self.arrayrecord_key, self.configrecord_key)
+        return nodes.messages(arrays, config, to, kind, keys=keys, ttl=self.timeout, **more)
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Decide whose update counts how much, and take the server optimiser's step."""
+        answers = read(
+            replies, self.identities, loss_key=self.loss_key, size_key=self.weighted_by_key
+        )
+        if not self.current:
+            return None, None
+        read_arrays(answers, self.current)
+        if self.two_phase:
+            weighed = self._settle(answers)
+        else:
+            refuse_without_losses(answers, self.loss_key)
+            weighed = self._decide(server_round, answers)
+        weighed = without_unusable(weighed)
+        self._write_down(server_round, answers, weighed)
+        heard = [(reply, weight) for reply, weight in weighed if weight > 0]
+        if not heard:
+            log.warning("round %d: no usable reply; the model stays as it is", server_round)
+            return None, None
+        new = to_record(self._moved(heard), self.current)
+        self.current = views(new)
+        return new, self._mean("train", [reply for reply, _ in heard])
+
+    def _decide(self, server_round: int, answers: list[Reply]) -> list[tuple[Reply, float]]:
+        """Each countable reply and its weight, before its update is looked at."""
+        heard = [reply for reply in answers if reply.counts]
+        if not heard:
+            return []
+        signals: dict[str, Any] = {"lr": self._lr(server_round)}
+        if self.server.wants_updates:
+            signals["gram"] = gram(self.current, [reply.arrays for reply in heard])
+        losses, sizes = [reply.loss for reply in heard], [reply.size for reply in heard]
+        weights = self.server.decide([reply.client for reply in heard], losses, sizes, **signals)
+        return list(zip(heard, weights.tolist()))
+
+    def _moved(self, heard: list[tuple[Reply, float]]) -> Tensors:
+        models = [reply.arrays for reply, _ in heard if reply.arrays is not None]
+        weights = [weight for _, weight in heard]
+        # In two-phase mode each client has applied its first weight itself: what is left is a sum,
+        # over what the clients that stayed were to contribute.
+        shares = [1.0 / self._promised(heard)] * len(heard) if self.two_phase else weights
+        moved = self.server.step(self.current, mixed_update(self.current, models, shares))
+        return moved | mixed_counters(self.current, models, weights)
+
+    def _write_down(
+        self, server_round: int, answers: list[Reply], weighed: list[tuple[Reply, float]]
+    ) -> None:
+        """The record of the round: who weighed how much, who was set aside, who never answered."""
+        heard = {reply.client for reply in answers}
+        known = self.identities.known
+        asked = {known.get(node, node) for node in self._asked} | set(self._silent)
+        if self.fraction_train >= 1.0 and self.sampler is None:
+            asked |= set(known.values())  # who cannot even be reached takes part all the same
+        decision = None
+        if weighed:
+            weights = np.array([weight for _, weight in weighed])
+            decision = replace(self.server.last, weights=weights)
+        self.record = round_record(
+            server_round,
+            decision,
+            [reply.loss for reply, _ in weighed],
+            dropped=sorted(asked - heard),
+            set_aside={reply.client: reply.reason for reply in answers if reply.reason},
+            lr=self._lr(server_round),
+            seconds=time.perf_counter() - self._began,
+        )
+        for client, reason in self.record["set_aside"].items():
+            log.warning("round %d: client %s set aside: %s", server_round, client, reason)
+        if self.record["dropped"]:
+            log.warning("round %d: no answer from %s", server_round, self.record["dropped"])
+
+    def _lr(self, server_round: int) -> float | None:
+        return self.client_lr(server_round) if callable(self.client_lr) else self.client_lr
+
+    def _mean(self, kind: str, replies: list[Reply]) -> MetricRecord:
+        """The mean of the replies' metrics, or what the app's own function makes of them."""
+        own = self._fedavg.get(f"{kind}_metrics_aggr_fn")
+        if own is not None:
+            mean: MetricRecord = own([reply.content for reply in replies], self.weighted_by_key)
+            return mean
+        return mean_metrics(replies, self.weighted_by_key)
+
+    # ---- two phases ---------------------------------------------------------------------------
+
+    def _ask(
+        self,
+        phase: str,
+        to: list[int],
+        arrays: ArrayRecord | None,
+        config: ConfigRecord,
+        grid: Grid,
+    ) -> list[Reply]:
+        """A question that is answered with metrics alone."""
+        sent = self._messages(
+            arrays, config, to, MessageType.TRAIN, extra=lambda node: {PHASE: phase}
+        )
+        return read(
+            grid.send_and_receive(sent, timeout=self.timeout),
+            self.identities, loss_key=self.loss_key, size_key=self.weighted_by_key,
+        )  # fmt: skip
+
+    def _decide_first(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        """Ask for the losses, decide, and send each client its own weight with the model."""
+        answers = self._ask("loss", self._asked, arrays, config, grid)
+        refuse_without_losses(answers, self.loss_key)
+        self._first_answers = self._decide(server_round, answers)
+        share = {reply.node: weight for reply, weight in self._first_answers if weight > 0}
+        return self._messages(
+            arrays, config, list(share), MessageType.TRAIN,
+            extra=lambda node: {PHASE: "update", WEIGHT: share[node]},
+        )  # fmt: skip
+
+    def _settle(self, answers: list[Reply]) -> list[tuple[Reply, float]]:
+        """The decision of the first phase, with the arrays of the second."""
+        second = {reply.node: reply for reply in answers}
+        settled = []
+        for first, weight in self._first_answers:
+            reply = second.get(first.node)
+            if reply is None:
+                reply = first
+                if weight > 0:
+                    reply.reason = "its loss came, its update did not"
+            reply.loss, reply.size = first.loss, first.size
+            settled.append((reply, weight))
+        return settled
+
+    def _promised(self, heard: list[tuple[Reply, float]]) -> float:
+        """The sum of the weights that the clients still there were given."""
+        given = {reply.node: weight for reply, weight in self._first_answers}
+        return math.fsum(given[reply.node] for reply, _ in heard)
+
+    # ---- evaluation ---------------------------------------------------------------------------
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Everybody who is there is evaluated, every `evaluate_every` rounds and at the end."""
+        due = server_round % self.evaluate_every == 0 or server_round == self.rounds
+        if self.fraction_evaluate == 0.0 or not due:
+            return []
+        there = sorted(grid.get_node_ids())
+        number = max(int(len(there) * self.fraction_evaluate), self.min_evaluate_nodes)
+        known = self.identities.known
+        # Another seed than training's: else the same clients would be trained and evaluated.
+        chosen = nodes.choose(there, number, seed=self.seed + 1, round=server_round, known=known)
+        config["server-round"] = server_round
+        return self._messages(arrays, config, chosen, MessageType.EVALUATE)
+
+    def aggregate_evaluate(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> MetricRecord | None:
+        """Every client's figures go into the record; their mean goes to Flower."""
+        answers = read(replies, self.identities, loss_key=None, size_key=self.weighted_by_key)
+        answers = [reply for reply in answers if reply.reason is None]
+        loop.write_round(self, server_round, of_clients(answers, self.evaluations.metric))
+        return self._mean("evaluate", answers) if answers else None
+
+    # ---- the run ------------------------------------------------------------------------------
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> Result:
+        """As Flower's, but from the round after the last one saved, if `directory` holds a run."""
+        return loop.start(
+            self, grid, initial_arrays, num_rounds, timeout,
+            train_config, evaluate_config, evaluate_fn,
+        )  # fmt: skip
