@@ -13,4 +13,8 @@ def executor(name: str, work: Work, *, cohort: int, workers: int | None = None) 
     """The executor of that name; "auto" picks one for this model and cohort and says why."""
     if name not in EXECUTORS:
         raise unknown("executor", name, EXECUTORS)
+    if name == "batched":
+        from aaggff.federation.executors.batched import Batched
+
+        return Batched(work)
     return Sequential(work)
