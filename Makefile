@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test quick lint format clean
+.PHONY: demo test quick lint format clean nvflare
 
 # torch first and by its pin: whatever needs torch afterwards finds it there.
 $(STAMP): pyproject.toml constraints.txt
@@ -13,11 +13,20 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all,test,lint]"
 	touch $@
 
+# NVFlare may not share an environment with Flower; its tests run in this one.
+nvflare: $(VENV)-nvflare/.installed
+
+$(VENV)-nvflare/.installed: pyproject.toml constraints-nvflare.txt
+	test -x $(VENV)-nvflare/bin/python || $(PYTHON) -m venv $(VENV)-nvflare
+	$(VENV)-nvflare/bin/pip install --quiet --disable-pip-version-check -c constraints-nvflare.txt torch
+	$(VENV)-nvflare/bin/pip install --quiet --disable-pip-version-check -c constraints-nvflare.txt -e ".[nvflare]"
+	touch $@
+
 demo: $(STAMP)
 	$(BIN)/aaggff compare heart --methods fedavg,uniform,aaggff-s --seeds 2,4,6 --out demo
 	$(BIN)/aaggff report demo -o demo/report.html
 
-test: $(STAMP)
+test: $(STAMP) nvflare
 	$(BIN)/python -m pytest -n 2 -m "not deploy"
 	$(BIN)/python -m pytest -m deploy
 
@@ -34,4 +43,4 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-nvflare demo .pytest_cache .mypy_cache .ruff_cache

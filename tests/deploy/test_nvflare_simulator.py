@@ -1,0 +1,74 @@
+"""A real NVFlare simulation of Heart's four hospitals, in NVFlare's own environment."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from aaggff import Federation
+from aaggff.data import heart
+from aaggff.federation.local import LocalTraining
+from aaggff.report.collect import read_run
+
+pytestmark = [pytest.mark.deploy, pytest.mark.slow]
+
+ROOT = Path(__file__).resolve().parents[2]
+TEMPLATE = ROOT / "src" / "aaggff" / "deploy" / "nvflare" / "template"
+ROUNDS = 5
+
+
+@pytest.fixture(scope="module")
+def python():
+    """NVFlare may not share an environment with Flower: `make nvflare` makes one for it."""
+    found = Path(os.environ.get("AAGGFF_NVFLARE_PYTHON", ROOT / ".venv-nvflare" / "bin" / "python"))
+    if not found.exists():
+        pytest.skip(f"NVFlare's environment is not here: `make nvflare` makes {found}")
+    return found
+
+
+def test_four_hospitals_end_where_the_local_engine_does(python, tmp_path):
+    app = tmp_path / "app"
+    shutil.copytree(TEMPLATE, app, ignore=shutil.ignore_patterns("__pycache__"))
+    finished = subprocess.run(
+        [python, "job.py", "--rounds", str(ROUNDS), "--record", str(tmp_path / "record")],
+        cwd=app, capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stdout[-3000:] + finished.stderr[-3000:]
+
+    local = Federation(
+        heart.load(seed=2),
+        "logistic",
+        "aaggff-s",
+        method_options={"cdf": "frechet"},
+        local=LocalTraining(lr=0.01, decay=0.999, decay_every=2, batch_size=20, epochs=1),
+        seed=2,
+    )
+    local.run(ROUNDS)
+    (saved,) = (app / "workspace").rglob("FL_global_model.pt")
+    state = torch.load(saved, weights_only=True)["model"]
+    for name, values in local.model.state_dict().items():
+        torch.testing.assert_close(torch.as_tensor(state[name]), values, atol=1e-5, rtol=1e-5)
+
+    run = read_run(tmp_path / "record")
+    assert [record["round"] for record in run.rounds] == list(range(1, ROUNDS + 1))
+    assert run.done["rounds"] == ROUNDS
+    assert run.names() == ["site-1", "site-2", "site-3", "site-4"]
+    assert json.loads((tmp_path / "record" / "done.json").read_text())["metric"] == "auroc"
+
+
+def test_the_exported_job_names_the_aggregator_and_ships_the_task(python, tmp_path):
+    app = tmp_path / "app"
+    shutil.copytree(TEMPLATE, app, ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run(
+        [python, "job.py", "--export", "--export-dir", "jobs"], cwd=app, check=True, timeout=120,
+        capture_output=True,
+    )  # fmt: skip
+    written = list((app / "jobs").rglob("*"))
+    configs = "".join(path.read_text() for path in written if path.suffix == ".json")
+    assert "aaggff.deploy.nvflare.aggregator.FairAggregator" in configs
+    assert {path.name for path in written} >= {"task.py", "client.py"}
