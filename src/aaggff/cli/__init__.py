@@ -9,8 +9,10 @@ def main() -> None:
     """Entry point of `aaggff`."""
     try:
         from aaggff.cli.app import app
-    except ImportError as error:
-        sys.exit(
-            f"aaggff: the command line needs more packages ({error.name}): pip install 'aaggff[train]'"
-        )
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("aaggff"):
+            raise
+        needed = f"the command line needs the package {error.name!r}"
+        print(f"aaggff: {needed}: pip install 'aaggff[train]'", file=sys.stderr)
+        sys.exit(2)
     app()
