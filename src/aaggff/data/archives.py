@@ -54,7 +54,7 @@ def unpack(
     try:
         _extract(archive, fresh, progress or (lambda done: None))
         top = sorted(path.name for path in fresh.iterdir())
-        _merge(fresh, folder)
+        merge(fresh, folder)
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None:
             raise UserError(f"{archive}: cannot unpack into {folder}: {error}") from error
@@ -159,12 +159,12 @@ def _contents(file: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
     return opened
 
 
-def _merge(source: Path, target: Path) -> None:
+def merge(source: Path, target: Path) -> None:
     """Move everything below `source` to the same place below `target`, replacing files."""
     for entry in sorted(os.scandir(source), key=lambda entry: entry.name):
         place = target / entry.name
         if entry.is_dir(follow_symlinks=False) and place.is_dir() and not place.is_symlink():
-            _merge(Path(entry.path), place)
+            merge(Path(entry.path), place)
         elif place.is_dir() and not place.is_symlink():
             raise UserError(f"{place} is a folder where the archive has a file: move it away")
         else:

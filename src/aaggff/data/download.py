@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -90,6 +91,7 @@ def _verify(path: Path, size: int | None, checksum: str | None) -> None:
     complaint = differs(path, size, checksum)
     if complaint:
         path.unlink()
+        path.with_name(path.name + ".json").unlink(missing_ok=True)
         raise _Failed(f"{complaint}; it was deleted")
 
 
@@ -151,6 +153,8 @@ class _Fetch:
                 reason = f"nothing came for {self.timeout:g} s"
             except (URLError, http.client.HTTPException, OSError) as error:
                 cause = getattr(error, "reason", error)
+                if isinstance(cause, socket.gaierror):
+                    raise _Failed("no network, or no server of that name") from error
                 if isinstance(cause, TimeoutError):
                     cause = f"nothing came for {self.timeout:g} s"
                 reason = str(cause) or type(error).__name__
