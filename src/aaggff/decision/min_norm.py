@@ -109,7 +109,8 @@ def shortest(gram: Array, epsilon: float) -> Array:
     Where several are (identical directions, more directions than dimensions), the one that proximal
     steps from 1/n lead to: equal directions get equal weights.
 
-    >>> shortest(np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), 1.0).round(9).tolist()
+    >>> gram = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> shortest(gram, 1.0).round(9).tolist()
     [0.25, 0.25, 0.5]
     """
     n = len(gram)

@@ -6,8 +6,10 @@ clients that may move while the others are held; on it the minimiser is one line
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Protocol
+from functools import cache
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +20,20 @@ Index = NDArray[np.intp]
 Solve = Callable[[Array], Array]
 
 REFINEMENTS = 5
-ROUNDING = 1e-15
-"""A residual this small, relative to the gradient, is as good as double precision gets."""
+ROUNDING = 1e-14
+"""A residual this small, relative to the gradient, is left as it is."""
 WOODBURY = 1e9
 """Largest b |H|^2 / a for which Woodbury's formula leaves enough digits to refine."""
 LARGEST_BLOCK = 4096
 """Above this a dense block is not made, ill-conditioned or not."""
+
+
+@cache
+def _cholesky() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Straight from LAPACK: at a few clients numpy's checks cost more than the solving."""
+    from scipy.linalg.lapack import dposv, dpotrs  # takes a fifth of a second, so not before
+
+    return dposv, dpotrs
 
 
 class Quadratic(Protocol):
@@ -42,23 +52,27 @@ class Dense:
     """B as a symmetric matrix."""
 
     def __init__(self, matrix: Array) -> None:
-        from scipy.linalg.lapack import dposv, dpotrs  # a quarter of a second, so not before
-
         self.matrix = matrix
         self.size = len(matrix)
-        self._posv, self._potrs = dposv, dpotrs
 
     def times(self, p: Array) -> Array:
         """B p."""
-        return self.matrix @ p
+        product: Array = self.matrix.dot(p)  # of the ways to write it, the quickest for a few
+        return product
 
     def solve(self, free: Index | None, right: Array) -> tuple[Array, Solve]:
         """By Cholesky, whose residual is small whatever the conditioning."""
-        block = self.matrix if free is None else self.matrix[free[:, None], free]
-        factor, x, failed = self._posv(block.T, right)  # .T: the layout LAPACK wants, no copy
-        if failed:
-            raise np.linalg.LinAlgError("B is not positive definite in double precision")
-        return x, lambda rest: self._potrs(factor, rest)[0]
+        posv, potrs = _cholesky()
+        block = self.matrix if free is None else self.matrix.take(free, 0).take(free, 1)
+        factor, x, failed = posv(block.T, right)  # .T: the layout LAPACK wants, no copy
+        if failed:  # rounding has eaten the smallest eigenvalues: what is lost, refinement restores
+            block = block.copy()
+            n = len(block)
+            block.flat[:: n + 1] += n * np.finfo(np.float64).eps * float(block.trace())
+            factor, x, failed = posv(block.T, right)
+            if failed:
+                raise np.linalg.LinAlgError("B is not positive definite, or not finite")
+        return x, lambda rest: potrs(factor, rest)[0]
 
 
 class LowRank:
@@ -110,19 +124,21 @@ def on_face(
         far from 0 rounding may have put the second.
     """
     offset = linear if held is None else linear + quadratic.times(held)
-    moving = offset if free is None else offset[free]
+    moving = offset if free is None else offset.take(free)
     right = np.empty((2, moving.size))
-    right[0] = 1.0
-    np.negative(moving, out=right[1])
+    ones = right[0]
+    ones[:] = 1.0
+    np.negative(moving, right[1])
     x, again = quadratic.solve(free, right.T)
     unit, rest = x[:, 0], x[:, 1]
     # p_F = B_FF^-1 (level - c_F); the level is what makes the sum come out.
-    per_level = float(np.add.reduce(unit))
-    target = 1.0 if held is None else 1.0 - float(np.add.reduce(held))
-    level = (target - float(np.add.reduce(rest))) / per_level
-    face = level * unit + rest
-    scale = float(max(linear.max(), -linear.min())) + abs(level)
-    before = np.inf
+    per_level, of_rest = ones.dot(x).tolist()
+    target = 1.0 if held is None else 1.0 - float(held.sum())
+    level = (target - of_rest) / per_level
+    face = level * unit
+    face += rest
+    good = ROUNDING * (math.sqrt(linear.dot(linear)) + abs(level))
+    before = math.inf
     for _ in range(REFINEMENTS):
         if free is None:
             p = face
@@ -132,13 +148,13 @@ def on_face(
         slack = quadratic.times(p)
         slack += linear
         slack -= level
-        error = slack if free is None else slack[free]
-        worst = float(max(error.max(), -error.min()))
-        if worst <= ROUNDING * scale or worst > before / 2:
+        error = slack if free is None else slack.take(free)
+        worst = math.sqrt(error.dot(error))
+        if worst <= good or worst > before / 2:
             break
         before = worst
         fix = again(-error)
-        shift = (target - float(np.add.reduce(face)) - float(np.add.reduce(fix))) / per_level
+        shift = (target - float(ones.dot(face)) - float(ones.dot(fix))) / per_level
         face = face + fix + shift * unit
         level += shift
-    return p, slack, max(worst, ROUNDING * scale)
+    return p, slack, max(worst, good)

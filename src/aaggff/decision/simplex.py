@@ -36,3 +36,22 @@ def project(v: ArrayLike) -> Array:
     p: Array = np.maximum(y - over[count - 1] / count, 0.0)
     p /= np.sort(p).sum()
     return p
+
+
+def project_within(v: Array, low: float, high: float) -> Array:
+    """The p nearest to `v` with low <= p_i <= high and sum 1, by bisection.
+
+    >>> print(project_within(np.array([9.0, 0.0, 0.0]), 0.0, 0.5))
+    [0.5  0.25 0.25]
+    """
+    most = float(v.max()) - low  # here all are at low
+    least = float(v.min()) - min(high, 1.0)  # here all are at high, or at 1 and more
+    for _ in range(200):
+        middle = (least + most) / 2
+        if not least < middle < most:
+            break
+        if float(np.clip(v - middle, low, high).sum()) > 1.0:
+            least = middle
+        else:
+            most = middle
+    return np.clip(v - most, low, high)
