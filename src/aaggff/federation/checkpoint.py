@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from aaggff.federation.config import RunConfig
+    from aaggff.federation.federation import Federation
 
 FORMAT = 1
 MAY_DIFFER = frozenset(
@@ -65,19 +66,47 @@ def load_checkpoint(
     return tensors, facts
 
 
-def check_tensors(path: Path, tensors: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> None:
-    """Every tensor of `like` is in the checkpoint, in the same shape and type, and is finite."""
-    for name, expected in like.items():
+def restore(federation: Federation, path: Path, config: RunConfig) -> dict[str, Any]:
+    """Put a fresh federation where the checkpoint was saved; returns the checkpoint's facts.
+
+    Everything is checked before anything is changed.
+    """
+    tensors, facts = load_checkpoint(path, config)
+    try:
+        state, done = facts["federation"], int(facts["round"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path} lacks {error}") from error
+    if done > config.rounds:
+        raise UserError(f"{path} is of round {done}; rounds is only {config.rounds}")
+    model = {f"model.{name}": each for name, each in federation.model.state_dict().items()}
+    trained = sum(p.numel() for p in federation.model.parameters() if p.requires_grad)
+    like = next(federation.model.parameters()).new_zeros(trained)
+    for name, found in tensors.items():
+        if name.startswith("model.") and name not in model:
+            raise UserError(f"{path} has a tensor {name!r} that the model has not")
+        if name.startswith("server."):
+            _check_tensor(path, name, found, like)
+    for name, expected in model.items():
         if name not in tensors:
             raise UserError(f"{path} lacks the tensor {name!r}")
-        found = tensors[name]
-        if found.shape != expected.shape or found.dtype != expected.dtype:
-            raise UserError(
-                f"{path}: {name!r} is {found.dtype} {list(found.shape)}, the model needs "
-                f"{expected.dtype} {list(expected.shape)}"
-            )
-        if found.is_floating_point() and not bool(torch.isfinite(found).all()):
-            raise UserError(f"{path}: {name!r} holds values that are not finite")
+        _check_tensor(path, name, tensors[name], expected)
+    federation.load_state_dict(tensors, state)
+    return facts
+
+
+def _check_tensor(path: Path, name: str, found: Tensor, expected: Tensor) -> None:
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        raise UserError(
+            f"{path}: {name!r} is {found.dtype} {list(found.shape)}, expected "
+            f"{expected.dtype} {list(expected.shape)}"
+        )
+    # A buffer may hold infinities by design (an attention mask); then its fresh copy does too.
+    if _finite(expected) and not _finite(found):
+        raise UserError(f"{path}: {name!r} holds values that are not finite")
+
+
+def _finite(tensor: Tensor) -> bool:
+    return not tensor.is_floating_point() or bool(torch.isfinite(tensor).all())
 
 
 def pack(arrays: Mapping[str, NDArray[Any]]) -> tuple[dict[str, Tensor], dict[str, list[Any]]]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from aaggff.data import dataset_spec
 from aaggff.errors import UserError
 from aaggff.federation.callbacks import Callback
-from aaggff.federation.checkpoint import load_checkpoint, save_checkpoint
+from aaggff.federation.checkpoint import restore, save_checkpoint
 from aaggff.federation.config import RunConfig
 from aaggff.federation.record import CHECKPOINT, Recorder, is_run
 from aaggff.federation.seeds import numpy_generator
@@ -119,14 +119,15 @@ def train(
         )
     if config.engine == "flower":
         return _on_flower(config, directory, resume, callbacks)
-    began = time.perf_counter()
     federation = build(config, data=data)
-    before = 0.0
-    if directory is not None and resume and (directory / CHECKPOINT).exists():
-        before = _restore(federation, directory / CHECKPOINT, config)
-    began -= before
-    recorder = None if directory is None else Recorder(directory, config, round=federation.round)
+    recorder = None
+    began = time.perf_counter()
     try:
+        if directory is not None:
+            checkpoint = directory / CHECKPOINT
+            if resume and checkpoint.exists():
+                began -= float(restore(federation, checkpoint, config).get("seconds", 0.0))
+            recorder = Recorder(directory, config, round=federation.round)
         evaluation = _rounds(federation, config, recorder, callbacks, stop, began)
     finally:
         if recorder is not None:
@@ -224,18 +225,6 @@ def _save(federation: Federation, config: RunConfig, recorder: Recorder, seconds
     tensors, facts = federation.state_dict()
     facts = {"federation": facts, "round": federation.round, "seconds": seconds}
     save_checkpoint(recorder.directory / CHECKPOINT, tensors, facts, config)
-
-
-def _restore(federation: Federation, path: Path, config: RunConfig) -> float:
-    """Continue from a checkpoint; returns the seconds the run had taken by then."""
-    tensors, facts = load_checkpoint(path, config)
-    federation.load_state_dict(tensors, facts["federation"])
-    if federation.round > config.rounds:
-        raise UserError(
-            f"{path} is of round {federation.round}; rounds must be at least that, "
-            f"not {config.rounds}"
-        )
-    return float(facts["seconds"])
 
 
 def _on_flower(
