@@ -23,12 +23,13 @@ from aaggff.experiments.compare import (
     default_directory,
     plan,
 )
-from aaggff.experiments.jobs import Job, Labelled, Outcome
+from aaggff.experiments.jobs import Job, Outcome
+from aaggff.experiments.labels import Labelled
 from aaggff.federation.config import RunConfig
 from aaggff.federation.run import train
 from tests.experiments.test_pool import wait_until
 
-THREE = [Labelled(name, name) for name in ("fedavg", "uniform", "term")]
+THREE = ["fedavg", "uniform", "term"]
 
 
 def few(out: Path | None = None, **more: object) -> Comparison:
@@ -211,7 +212,7 @@ def test_other_settings_have_another_place() -> None:
 
 def test_a_missing_value_is_null_and_not_nan() -> None:
     outcome = Outcome(
-        {key: np.nan for key in ("avg", "worst", "best", "gini", "gap")}, {}, "auroc", False, 0, 0
+        dict.fromkeys(("avg", "worst", "best", "gini", "gap"), np.nan), {}, "auroc", False, 0, 0
     )
     found = Comparison("heart", "auroc", 1, [1], {"fedavg": [outcome]})
     assert found.values(MEASURES[0])["fedavg"] == pytest.approx([np.nan], nan_ok=True)
@@ -242,7 +243,7 @@ def test_interrupted_by_the_keyboard_and_killed_it_goes_on_where_it_was(tmp_path
             start_new_session=True,
             text=True,
         )
-        wait_until(lambda least=least: len(done()) >= least or process.poll() is not None, 60)
+        wait_until(lambda least=least, p=process: len(done()) >= least or p.poll() is not None)
         assert process.poll() is None, "finished before it could be interrupted"
         os.killpg(process.pid, how) if how == signal.SIGINT else process.kill()
         said = process.communicate(timeout=60)[1]
@@ -256,7 +257,7 @@ def test_interrupted_by_the_keyboard_and_killed_it_goes_on_where_it_was(tmp_path
     assert last.returncode == 0, last.stderr
     assert f"{len(seen)} of 8 runs were there already" in last.stderr
     assert all(done()[file] == when for file, when in seen.items())
-    two = [Labelled("fedavg", "fedavg"), Labelled("term", "term")]
+    two = ["fedavg", "term"]
     straight = compare("heart", two, [1, 2, 3, 4], settings={"rounds": 40}, workers=1)
     assert json.loads((tmp_path / "found.json").read_text()) == straight.as_json()
 

@@ -10,29 +10,7 @@ from typing import Any
 
 from aaggff.cli.options import PREFIXES, value_of
 from aaggff.errors import UserError, unknown
-from aaggff.experiments.jobs import Labelled
-
-
-def parse_method(label: str) -> Labelled:
-    """`qfedavg:q=5:step=plain` is q-FedAvg with two options, and is shown as written.
-
-    >>> parse_method("qfedavg:q=5").options
-    {'q': 5}
-    """
-    from aaggff.decision.methods import METHODS
-
-    name, *rest = (part.strip() for part in label.strip().split(":"))
-    if name not in METHODS:
-        raise unknown("method", name, METHODS)
-    options: dict[str, Any] = {}
-    for part in rest:
-        option, equals, value = part.partition("=")
-        if not equals:
-            raise UserError(f"methods: {label!r} should be like {name}:OPTION=VALUE")
-        if option not in METHODS[name].options:
-            raise unknown(f"option of method {name!r}", option, METHODS[name].options)
-        options[option] = value_of(value)
-    return Labelled(":".join([name, *rest]), name, options)
+from aaggff.experiments.labels import Labelled, parse_method
 
 
 def parse_methods(text: str) -> list[Labelled]:

@@ -12,7 +12,8 @@ from typing import Any
 
 from aaggff.errors import UserError, unknown
 from aaggff.experiments import jobs
-from aaggff.experiments.jobs import Job, Labelled, Outcome
+from aaggff.experiments.jobs import Job, Outcome
+from aaggff.experiments.labels import Labelled, parse_method
 from aaggff.experiments.pool import Pool, cores
 from aaggff.experiments.statistics import Difference, paired
 
@@ -125,7 +126,7 @@ class Heard:
 
 def compare(
     dataset: str,
-    methods: Sequence[Labelled] | None = None,
+    methods: Sequence[str | Labelled] | None = None,
     seeds: Sequence[int] = (2, 4, 6),
     *,
     settings: Mapping[str, Any] | None = None,
@@ -139,6 +140,13 @@ def compare(
     `settings` are those of `RunConfig`; `tuned` are options by method, which options in a
     method's own label override. With `out` each run is kept in `out`/LABEL/seed-N and what is
     done there already is not done again. Without methods: all that can be run.
+
+    >>> few = {"rounds": 3}
+    >>> found = compare("heart", ["fedavg", "qfedavg:q=5"], [1, 2], settings=few, workers=1)
+    >>> sorted(found.as_json()["methods"])
+    ['fedavg', 'qfedavg:q=5']
+    >>> found.differences()["fedavg"]["loss_worst"]["qfedavg:q=5"].p >= 0.5  # two seeds are too few
+    True
     """
     chosen, left_out = choose(dataset, methods, settings or {})
     planned = plan(dataset, chosen, seeds, settings=settings, tuned=tuned, out=out)
@@ -158,14 +166,14 @@ def compare(
 
 
 def choose(
-    dataset: str, methods: Sequence[Labelled] | None, settings: Mapping[str, Any]
+    dataset: str, methods: Sequence[str | Labelled] | None, settings: Mapping[str, Any]
 ) -> tuple[list[Labelled], list[str]]:
     """The methods to run; of all, those that need everybody are left out where some are sampled."""
     from aaggff.decision.methods import METHODS
     from aaggff.federation.config import RunConfig
 
     if methods is not None:
-        return list(methods), []
+        return [m if isinstance(m, Labelled) else parse_method(m) for m in methods], []
     config = RunConfig.for_dataset(dataset, **{**settings, "method": "fedavg"})
     everybody = config.per_round is None or (
         isinstance(config.per_round, float) and config.per_round == 1.0

@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,15 +24,6 @@ SAME_RESULT = (
 )
 HEARD_EVERY = 0.1
 """Seconds between two words of a run about its progress."""
-
-
-@dataclass(frozen=True)
-class Labelled:
-    """A method under the name it is shown by, with the options that the name spells out."""
-
-    label: str
-    method: str
-    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
