@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def shared(*parts: str) -> Path:
-    """A path under the folder of real data (AAGGFF_SHARED, or `../shared` beside the repository)."""
+    """A path under the folder of real data (AAGGFF_SHARED, or `../shared`)."""
     folder = Path(os.environ.get("AAGGFF_SHARED", str(ROOT.parent / "shared")))
     path = folder.joinpath(*parts)
     if not path.exists():

@@ -11,13 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from aaggff.data.memory import ArrayData, split_pairs
-from aaggff.data.partition import by_label, dirichlet
+from aaggff.data.partition import PARTITIONS, deal
 from aaggff.data.spec import DatasetSpec, Option, PaperSettings
-from aaggff.errors import unknown
 from aaggff.federation.data import Task
 from aaggff.federation.seeds import numpy_generator
-
-PARTITIONS = ("dirichlet", "label")
 
 
 def load(
@@ -28,24 +25,29 @@ def load(
     partition: str = "dirichlet",
     alpha: float = 0.1,
     labels_each: int = 2,
+    min_size: int = 2,
 ) -> ArrayData:
     """1,797 digits of 64 pixels in 0..1, dealt out to `clients`; `root` is not needed.
 
-    partition "dirichlet": each client's mix of classes is drawn from Dirichlet(alpha). "label":
-    each client gets about `labels_each` classes. Who gets what follows from `seed`.
+    partition "dirichlet": each client's mix of classes is drawn from Dirichlet(alpha), all of the
+    same size; "dirichlet-shares": each class's shares among the clients are, with at least
+    `min_size` each; "label": each client gets about `labels_each` classes; "quantity": alike but
+    for size, drawn from Dirichlet(alpha); "iid": alike. Who gets what follows from `seed`.
 
     >>> data = load(clients=10, partition="label", labels_each=1)
     >>> len(data), tuple(data.train(0)[0].shape[1:]), int(data.train_sizes.sum())
     (10, (64,), 1437)
     """
     pixels, labels = _digits()
-    generator = numpy_generator(seed, 0, 0, "partition")
-    if partition == "dirichlet":
-        parts = dirichlet(labels, clients, alpha, generator)
-    elif partition == "label":
-        parts = by_label(labels, clients, labels_each, generator)
-    else:
-        raise unknown("partition of digits", partition, PARTITIONS)
+    parts = deal(
+        partition,
+        labels,
+        clients,
+        numpy_generator(seed, 0, 0, "partition"),
+        alpha=alpha,
+        labels_each=labels_each,
+        min_size=min_size,
+    )
     pairs = [(torch.from_numpy(pixels[rows]), torch.from_numpy(labels[rows])) for rows in parts]
     return split_pairs("digits", Task("multiclass", 10, "top1"), pairs, seed=seed)
 
@@ -68,8 +70,9 @@ SPEC = DatasetSpec(
     options={
         "clients": Option(20, "how many clients"),
         "partition": Option("dirichlet", "how digits are dealt out", PARTITIONS),
-        "alpha": Option(0.1, "dirichlet: small is unlike, large is alike"),
+        "alpha": Option(0.1, "dirichlet and quantity: small is unlike, large is alike"),
         "labels_each": Option(2, "label: about how many classes a client has"),
+        "min_size": Option(2, "dirichlet and quantity: no client has fewer samples"),
     },
     needs_files=False,
 )

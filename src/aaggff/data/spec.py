@@ -62,9 +62,13 @@ class RemoteFile:
     """Folder below `DIR/DATASET/` in which an archive is unpacked."""
     optional: bool = False
     """True: loading works without it (a partial copy)."""
+    instead: tuple[str, ...] = ()
+    """Files or folders of which any one serves as well (another published form of the same)."""
 
     def present(self, folder: Path) -> bool:
         """Whether the file, or everything it unpacks to, is in the data set's folder."""
+        if any((folder / name).exists() for name in self.instead):
+            return True
         if self.unpacks:
             return all((folder / name).exists() for name in self.unpacks)
         return (folder / self.name).exists()
