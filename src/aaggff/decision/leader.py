@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -76,11 +77,15 @@ class FollowTheLeader(DecisionMaker):
             self._set_rate(rate)
 
     def _set_rate(self, rate: float) -> None:
-        self.response.choose_high(1 / self.clients if rate >= 1 else rate)
+        self.response.choose_high(self._default_high(rate))
         low, high = self.response.low, self.response.high
         self.rate = rate
         # Lemma 5: the largest entry a gradient can have.
         self.largest = high / (1 + low) + 2 * (high - low) / (rate * (1 + low))
+
+    def _default_high(self, rate: float) -> float:
+        """C2 of the paper: C, or 1/K where everybody takes part."""
+        return 1 / self.clients if rate >= 1 else rate
 
     @property
     def slope(self) -> float:
@@ -169,7 +174,12 @@ class FollowTheLeader(DecisionMaker):
         rounds = read_count(state, "round")
         if rounds and not rates.size:
             raise UserError("state: 'rate' is empty after the first round")
-        self.response.load_state_dict({key: state[f"response.{key}"] for key in fit})
+        response = deepcopy(self.response)
+        response.load_state_dict({key: state[f"response.{key}"] for key in fit})
+        if rates.size:
+            response.choose_high(self._default_high(float(rates[0])))
+        # Nothing can go wrong from here on, so nothing is half loaded.
+        self.response = response
         if rates.size:
             self._set_rate(float(rates[0]))
         self.round = rounds

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from aaggff.decision.base import Array, State
 from aaggff.decision.reports import total
+from aaggff.decision.state import check_keys
 from aaggff.errors import UserError, unknown
 
 MANY = 256
@@ -147,6 +148,7 @@ class CdfResponse:
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue where the saved response stood."""
+        check_keys(state, self.state_dict())
         if self.history is not None:
             self.params = self.history.load_state_dict(state)
 

@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaggff.decision.base import Array, State
+from aaggff.decision.state import read_count, read_floats
+from aaggff.errors import UserError
 
 if TYPE_CHECKING:
     from aaggff.decision.responses import Cdf
@@ -47,7 +49,7 @@ class SpacingFit:
         if new.size > PER_ROUND:
             new = new[np.linspace(0, new.size - 1, PER_ROUND).round().astype(np.int64)]
         self.ratios = np.concatenate([self.ratios, new])[-WINDOW:]
-        self.fresh = min(self.fresh + new.size, WINDOW)
+        self.fresh = min(self.fresh + new.size, self.ratios.size)
         if self.ratios.size >= ENOUGH and self.fresh * 10 >= self.ratios.size:
             self.params = fit_spacing(self.cdf, self.ratios, self.start)
             self.fresh = 0
@@ -63,11 +65,18 @@ class SpacingFit:
 
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> dict[str, float]:
         """Continue where the saved fit stood; returns its parameters."""
-        self.ratios = np.array(state["ratios"], dtype=np.float64)
-        values = np.asarray(state["params"], dtype=np.float64).tolist()
-        self.params = dict(zip(self.start, values))
-        self.fresh = int(state["fresh"])
-        return self.params
+        ratios = read_floats(state, "ratios", lowest=0.0)
+        values = read_floats(state, "params", len(self.start))
+        fresh = read_count(state, "fresh")
+        if ratios.size > WINDOW or fresh > ratios.size:
+            raise UserError(
+                f"state: {ratios.size} ratios of which {fresh} fresh, expected at most {WINDOW}"
+            )
+        params = dict(zip(self.start, values.tolist()))
+        if any(v <= 0 and not (k == "scale" and self.cdf.location) for k, v in params.items()):
+            raise UserError(f"state: 'params' are {params}, expected positive numbers")
+        self.ratios, self.params, self.fresh = ratios, params, fresh
+        return params
 
 
 def fit_spacing(cdf: Cdf, sample: Array, start: Mapping[str, float]) -> dict[str, float]:
