@@ -19,6 +19,7 @@ from aaggff.federation.executors.arena import Arena
 from aaggff.federation.executors.base import Array, Index, Sink, Work
 from aaggff.federation.executors.closed_form import Steps
 from aaggff.federation.executors.schedule import Schedule, schedule
+from aaggff.federation.executors.sequential import one_thread
 from aaggff.federation.executors.stack import LinearStack, linear_stack
 
 Floats = NDArray[np.float32]
@@ -48,12 +49,13 @@ class Batched:
 
     def losses(self, round: int, clients: Index) -> Array:
         matrices = self._stack.matrices(self.work.theta.numpy())
-        found = [self._losses(group, matrices) for group in self._groups(clients)]
+        with one_thread():
+            found = [self._losses(group, matrices) for group in self._groups(clients)]
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     def train(self, round: int, clients: Index, sink: Sink) -> None:
         first = 0
-        with np.errstate(over="ignore", invalid="ignore"):  # a client may diverge
+        with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a client may diverge
             for group in self._groups(clients):
                 sink.add(first, torch.from_numpy(self._train(round, group)))
                 first += len(group)
@@ -80,21 +82,23 @@ class Batched:
             ]
         )
         if (sizes == sizes[0]).all():
-            return losses.reshape(len(clients), -1).mean(1, dtype=np.float64)
+            alike: Array = losses.reshape(len(clients), -1).mean(1, dtype=np.float64)
+            return alike
         mean: Array = np.add.reduceat(losses, ends - sizes, dtype=np.float64) / sizes
         return mean
 
-    def _each_loss(self, x: Floats, y: Index, matrices: list[Floats]) -> Floats:
-        with np.errstate(over="ignore", invalid="ignore"):
-            outputs = x @ matrices[0]
-            for matrix in matrices[1:]:
-                outputs = np.maximum(outputs, 0.0) @ matrix[:-1] + matrix[-1]
-        logits, targets = torch.from_numpy(outputs), torch.from_numpy(y)
+    def _each_loss(self, x: Floats, y: NDArray[Any], matrices: list[Floats]) -> Floats:
+        # torch, not numpy: these are few and large, and numpy's BLAS would start threads.
+        targets = torch.from_numpy(y)
+        outputs = torch.from_numpy(x) @ torch.from_numpy(matrices[0])
+        for matrix in matrices[1:]:
+            layer = torch.from_numpy(matrix)
+            outputs = torch.addmm(layer[-1], outputs.relu_(), layer[:-1])
         if self._binary:
             # -log sigmoid(+-z) for targets +-1.
-            losses = F.softplus(logits[:, 0].mul_(targets).neg_())
+            losses = F.softplus(outputs[:, 0].mul_(targets).neg_())
         else:
-            losses = F.cross_entropy(logits, targets, reduction="none")
+            losses = F.cross_entropy(outputs, targets, reduction="none")
         each: Floats = losses.numpy()
         return each
 

@@ -36,17 +36,16 @@ class Schedule:
     def rows(self, starts: Index, seed: int, round: int, clients: Index, sizes: Index,
              batch: int) -> Index:  # fmt: skip
         """The table for one round: where in the arena each row's sample is (0: padding)."""
-        first = np.repeat(starts, sizes) if self.places is not None else starts[:, None]
-        orders = []
+        orders: list[Index] = []
         for epoch in range(self.epochs):
             order = permutations(seed, round, clients, sizes, epoch)
             if self.places is None:
                 # All alike: [clients, steps, B] -> [steps, clients, B].
-                table = order.reshape(len(clients), -1)
-                table += first
-                orders.append(table.reshape(len(clients), -1, batch).swapaxes(0, 1).reshape(-1))
+                each = order.reshape(len(clients), -1)
+                each += starts[:, None]
+                orders.append(each.reshape(len(clients), -1, batch).swapaxes(0, 1).reshape(-1))
             else:
-                orders.append(order + first)
+                orders.append(order + np.repeat(starts, sizes))
         drawn = orders[0] if len(orders) == 1 else np.concatenate(orders)
         if self.places is None:
             return drawn
