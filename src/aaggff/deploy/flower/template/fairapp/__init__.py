@@ -1,0 +1,1 @@
+"""A Flower app whose server is fair to every site."""
