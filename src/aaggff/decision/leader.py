@@ -50,7 +50,7 @@ class FollowTheLeader(DecisionMaker):
 
     >>> maker = FollowTheLeader(clients=817, rate=3 / 817)
     >>> maker.decide([5, 600, 17], [0.1, 0.9, 0.2], [20, 30, 50]).round(4).tolist()
-    [0.2653, 0.4558, 0.2788]
+    [0.2553, 0.4695, 0.2751]
     """
 
     def __init__(

@@ -84,7 +84,7 @@ def label(value: float, step: float) -> str:
     """A number as an axis whose ticks are `step` apart prints it.
 
     >>> label(0.30000000000000004, 0.1), label(20_000.0, 5_000.0), label(2e-6, 1e-6)
-    ('0.3', '20,000', '2e-06')
+    ('0.3', '20,000', '2.0e-06')
     """
     if abs(value) < step / 2:
         return "0"
