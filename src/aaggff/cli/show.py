@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from aaggff.experiments.compare import Heard
-from aaggff.experiments.jobs import Job, Outcome
+from aaggff.experiments.jobs import Failed, Job, Outcome
 from aaggff.experiments.tables import Sheet
 
 WIDTH = 100
@@ -66,10 +66,14 @@ def _drawn_cell(cell: Any, sheet: Sheet) -> Text:
 class Watch:
     """Progress by method: bars for a person, a line per finished method for a file.
 
-    Used as `with Watch() as heard`, where `heard` is what an experiment tells.
+    Used as `with Watch() as heard`, where `heard` is what an experiment tells. `by` names the
+    line a run is counted in; an experiment may plan several times over.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, by: Callable[[Job], str] = lambda job: job.label, unit: str = "seed"
+    ) -> None:
+        self.by, self.unit = by, unit
         self.console = console(err=True)
         self.live = self.console.is_terminal
         self.bars = Progress(
@@ -82,7 +86,8 @@ class Watch:
             disable=not self.live,
         )
         self.tasks: dict[str, TaskID] = {}
-        self.rounds: dict[tuple[str, int], int] = {}
+        self.rounds: dict[tuple[str, int, int | None], int] = {}
+        self.drawn: Counter[str] = Counter()
         self.runs: Counter[str] = Counter()
         self.done: Counter[str] = Counter()
         self.reused = 0
@@ -107,31 +112,36 @@ class Watch:
             self.console.print(f"{self.reused} of {total} runs {were} there already", style="dim")
 
     def _planned(self, planned: list[Job]) -> None:
-        self.runs.update(job.label for job in planned)
-        widest = max(len(label) for label in self.runs)
+        self.runs.update(self.by(job) for job in planned)
+        widest = max(len(line) for line in self.runs)
+        totals: Counter[str] = Counter()
         for job in planned:
-            if job.label not in self.tasks:
-                total = sum(j.config.rounds for j in planned if j.label == job.label)
-                self.tasks[job.label] = self.bars.add_task(
-                    job.label.ljust(widest), total=total, seeds=self._seeds(job.label)
+            totals[self.by(job)] += job.until or job.config.rounds
+        for line, total in totals.items():
+            if line not in self.tasks:
+                self.tasks[line] = self.bars.add_task(
+                    line.ljust(widest), total=0, seeds=self._runs(line)
                 )
+            before = self.bars.tasks[self.tasks[line]].total or 0
+            self.bars.update(self.tasks[line], total=before + total)
 
     def _at(self, job: Job, round: int) -> None:
-        self.rounds[job.label, job.seed] = round
-        self._draw(job.label)
+        self._draw(job, round)
 
-    def _done(self, job: Job, outcome: Outcome, was_there: bool) -> None:
-        self.rounds[job.label, job.seed] = job.config.rounds
-        self.done[job.label] += 1
+    def _done(self, job: Job, outcome: Outcome | Failed, was_there: bool) -> None:
+        line = self.by(job)
+        self.done[line] += 1
         self.reused += was_there
-        self._draw(job.label)
-        if not self.live and not was_there and self.done[job.label] == self.runs[job.label]:
-            self.console.print(f"{job.label}: {self._seeds(job.label)}")
+        self._draw(job, job.until or job.config.rounds)
+        if not self.live and not was_there and self.done[line] == self.runs[line]:
+            self.console.print(f"{line}: {self._runs(line)}")
 
-    def _draw(self, label: str) -> None:
-        rounds = sum(done for (name, _), done in self.rounds.items() if name == label)
-        self.bars.update(self.tasks[label], completed=rounds, seeds=self._seeds(label))
+    def _draw(self, job: Job, round: int) -> None:
+        line, which = self.by(job), (job.label, job.seed, job.until)
+        self.drawn[line] += round - self.rounds.get(which, 0)
+        self.rounds[which] = round
+        self.bars.update(self.tasks[line], completed=self.drawn[line], seeds=self._runs(line))
 
-    def _seeds(self, label: str) -> str:
-        runs = self.runs[label]
-        return f"{self.done[label]}/{runs} seed{'s' if runs > 1 else ''}"
+    def _runs(self, line: str) -> str:
+        runs = self.runs[line]
+        return f"{self.done[line]}/{runs} {self.unit}{'s' if runs > 1 else ''}"

@@ -12,9 +12,9 @@ from typing import Any
 
 from aaggff.errors import UserError, unknown
 from aaggff.experiments import jobs
-from aaggff.experiments.jobs import Job, Outcome
+from aaggff.experiments.jobs import Failed, Job, Outcome
 from aaggff.experiments.labels import Labelled, parse_method
-from aaggff.experiments.pool import Pool, cores
+from aaggff.experiments.pool import Pool, Tell, cores
 from aaggff.experiments.statistics import Difference, paired
 
 REFERENCES = ("fedavg", "uniform")
@@ -121,7 +121,7 @@ class Heard:
 
     planned: Callable[[list[Job]], None] = lambda planned: None
     at: Callable[[Job, int], None] = lambda job, round: None
-    done: Callable[[Job, Outcome, bool], None] = lambda job, outcome, was_there: None
+    done: Callable[[Job, Outcome | Failed, bool], None] = lambda job, outcome, was_there: None
 
 
 def compare(
@@ -234,10 +234,30 @@ def run_all(
     planned: Sequence[Job], *, workers: int | None = None, heard: Heard | None = None
 ) -> dict[tuple[str, int], Outcome]:
     """Every job's outcome by label and seed; what is done already is read, the rest is run."""
+    return _run(jobs.work, planned, workers, heard)
+
+
+def try_all(
+    planned: Sequence[Job], *, workers: int | None = None, heard: Heard | None = None
+) -> dict[tuple[str, int], Outcome | Failed]:
+    """The same, where a run may fail: of a grid of values the boldest often diverge."""
+    found = _run(jobs.attempt, planned, workers, heard)
+    failed = [each.reason for each in found.values() if isinstance(each, Failed)]
+    if failed and len(failed) == len(found):
+        raise UserError(failed[0])
+    return found
+
+
+def _run(
+    function: Callable[[Job, Tell], Any],
+    planned: Sequence[Job],
+    workers: int | None,
+    heard: Heard | None,
+) -> dict[tuple[str, int], Any]:
     heard = heard or Heard()
     if workers is not None and workers < 1:
         raise UserError(f"workers: expected at least 1, got {workers}")
-    outcomes: dict[tuple[str, int], Outcome] = {}
+    outcomes: dict[tuple[str, int], Any] = {}
     heard.planned(list(planned))
     missing = []
     for job in planned:  # all are looked at before any starts, so that a clash costs no run
@@ -249,7 +269,7 @@ def run_all(
             heard.done(job, outcome, True)
     if not missing:
         return outcomes
-    with Pool(jobs.work, min(workers or cores(), len(missing))) as pool:
+    with Pool(function, min(workers or cores(), len(missing))) as pool:
         for job, outcome in pool.run(missing, alike=lambda job: job.seed, told=heard.at):
             outcomes[job.label, job.seed] = outcome
             heard.done(job, outcome, False)

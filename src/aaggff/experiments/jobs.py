@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aaggff.errors import UserError
+from aaggff.experiments.load import lines, metric_name
 
 if TYPE_CHECKING:
     from aaggff.experiments.pool import Tell
@@ -33,6 +34,8 @@ class Job:
     label: str
     config: RunConfig
     directory: Path | None = None
+    until: int | None = None
+    """Go no further than this round for now; None: to the end."""
 
     @property
     def seed(self) -> int:
@@ -52,18 +55,37 @@ class Outcome:
     """Sum over all rounds of sum_i p_i F_i, the cumulative global objective."""
 
 
+@dataclass(frozen=True)
+class Failed:
+    """What ended a run that could not be finished, such as a divergence."""
+
+    reason: str
+
+
 def finished(job: Job) -> Outcome | None:
     """The outcome on disk, if this very run is done; an error if another one lies in its place."""
     if job.directory is None or not (job.directory / "config.toml").exists():
         return None
     _same_run(job)
+    if job.until is not None:
+        return _so_far(job)
     done = job.directory / "done.json"
     if not done.exists():
         return None
     facts = json.loads(done.read_text(encoding="utf-8"))
-    return _outcome(
-        job.directory / "rounds.jsonl", facts["metric"], facts["stand_in"], facts["seconds"]
-    )
+    records = list(lines(job.directory / "rounds.jsonl"))
+    return _outcome(job, records, facts["metric"], facts["stand_in"], facts["seconds"])
+
+
+def _so_far(job: Job) -> Outcome | None:
+    """Where a run stood after round `job.until`, if it ever came that far."""
+    assert job.directory is not None
+    records = list(lines(job.directory / "rounds.jsonl"))[: job.until]
+    if len(records) != job.until or records[-1].get("metric") is None:
+        return None
+    first = next(lines(job.directory / "clients.jsonl"), {})
+    seconds = sum(record["seconds"] for record in records)
+    return _outcome(job, records, metric_name(first) or "", job.config.stand_in, seconds)
 
 
 def _same_run(job: Job) -> None:
@@ -87,22 +109,22 @@ def shown(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _outcome(rounds: Path, metric_name: str, stand_in: bool, seconds: float) -> Outcome:
-    objective, last = [], None
-    with rounds.open(encoding="utf-8") as lines:
-        for line in lines:
-            record = json.loads(line)
-            objective.append(math.nan if record["objective"] is None else record["objective"])
-            last = record if record.get("metric") is not None else last
+def _outcome(
+    job: Job, records: list[dict[str, Any]], metric_name: str, stand_in: bool, seconds: float
+) -> Outcome:
+    last = next((each for each in reversed(records) if each.get("metric") is not None), None)
     if last is None:
-        raise UserError(f"{rounds} has no evaluation in it; remove that run to have it made again")
+        raise UserError(
+            f"{job.directory} has no evaluation in it; remove that run to have it made again"
+        )
+    objective = (record["objective"] for record in records)
     return Outcome(
         _numbers(last["metric"]),
         _numbers(last["loss"]),
         metric_name,
         stand_in,
         seconds,
-        math.fsum(objective),
+        math.fsum(math.nan if each is None else each for each in objective),
     )
 
 
@@ -129,7 +151,12 @@ def work(job: Job, tell: Tell) -> Outcome:
 
     listener = Listener()
     result = train(
-        job.config, job.directory, resume=True, callbacks=[listener], data=_data(job.config)
+        job.config,
+        job.directory,
+        resume=True,
+        callbacks=[listener],
+        data=_data(job.config),
+        until=job.until,
     )
     if job.directory is not None:
         outcome = finished(job)
@@ -143,6 +170,14 @@ def work(job: Job, tell: Tell) -> Outcome:
         result.seconds,
         math.fsum(listener.objective),
     )
+
+
+def attempt(job: Job, tell: Tell) -> Outcome | Failed:
+    """`work`, where one run that fails says why and does not end the others."""
+    try:
+        return work(job, tell)
+    except UserError as error:
+        return Failed(str(error))
 
 
 _loaded: dict[str, FederatedData] = {}

@@ -80,8 +80,8 @@ def _read(place: Path, root: Path) -> Four:
     if place.name.startswith("seed-"):
         label = place.parent.name
     which = {"label": label, "seed": int(config.get("seed", 0))}
-    records = list(_lines(place / "rounds.jsonl"))
-    evaluated = list(_lines(place / "clients.jsonl"))
+    records = list(lines(place / "rounds.jsonl"))
+    evaluated = list(lines(place / "clients.jsonl"))
     rounds = _table([_round(record) for record in records], which)
     clients = pl.concat(
         [_clients(line, evaluated[0], which) for line in evaluated] or [_empty(which)],
@@ -97,7 +97,7 @@ def _read(place: Path, root: Path) -> Four:
         "directory": str(place.relative_to(root)),
         "finished": bool(done),
         "rounds_done": len(records),
-        "metric": done.get("metric") or (_metric_name(evaluated[0]) if evaluated else None),
+        "metric": done.get("metric") or (metric_name(evaluated[0]) if evaluated else None),
         "stand_in": bool(done.get("stand_in") or config.get("stand_in")),
         "seconds": done.get("seconds"),
     }
@@ -121,7 +121,8 @@ def _summaries(record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _metric_name(evaluation: dict[str, Any]) -> str | None:
+def metric_name(evaluation: dict[str, Any]) -> str | None:
+    """What a line of clients.jsonl calls the clients' metric."""
     other = ("round", "sizes", "loss", "names", "clients", "of")
     return next((name for name in evaluation if name not in other), None)
 
@@ -132,7 +133,7 @@ def _clients(line: dict[str, Any], first: dict[str, Any], which: dict[str, Any])
 
     clients = first.get("clients") or list(range(len(line["sizes"])))
     names = first.get("names")
-    metric = _metric_name(line)
+    metric = metric_name(line)
     columns: dict[str, Any] = {
         "client": pl.Series(clients, dtype=pl.Int64),
         "size": pl.Series(line["sizes"], dtype=pl.Int64),
@@ -191,7 +192,7 @@ def _scalar(value: Any) -> Any:
     return str(value) if isinstance(value, (list, str)) else value
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def lines(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a .jsonl file; a last line cut short by a kill is left out."""
     if not path.exists():
         return

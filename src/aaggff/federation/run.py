@@ -99,12 +99,14 @@ def train(
     callbacks: Sequence[Callback] = (),
     stop: Callable[[], bool] = lambda: False,
     data: FederatedData | None = None,
+    until: int | None = None,
 ) -> RunResult:
     """Train as configured and, with a directory, keep the record and checkpoints there.
 
     resume: continue what is in the directory from its last checkpoint (from the start if there
     is none yet); without it a directory that holds a run is refused. stop: asked after every
     round; when it says yes the run is saved and ends early. A directory of None writes nothing.
+    until: stop after that round, evaluated and saved, with all else as for the whole run.
     data: what `load_data` gives for this configuration, if it is loaded already.
 
     >>> config = RunConfig.for_dataset("heart", method="fedavg", rounds=2)
@@ -128,7 +130,7 @@ def train(
             if resume and checkpoint.exists():
                 began -= float(restore(federation, checkpoint, config).get("seconds", 0.0))
             recorder = Recorder(directory, config, round=federation.round)
-        evaluation = _rounds(federation, config, recorder, callbacks, stop, began)
+        evaluation = _rounds(federation, config, recorder, callbacks, stop, began, until)
     finally:
         if recorder is not None:
             recorder.close()
@@ -157,16 +159,19 @@ def _rounds(
     callbacks: Sequence[Callback],
     stop: Callable[[], bool],
     began: float,
+    until: int | None,
 ) -> Evaluation:
     """Rounds until all are done or `stop` says so; returns the evaluation of the last one."""
     judged = judged_clients(config, len(federation.data))
     evaluation = None
     stopped = False
-    while federation.round < config.rounds and not stopped:
+    last = config.rounds if until is None else min(until, config.rounds)
+    while federation.round < last and not stopped:
         record = federation.step()
-        done, stopped = federation.round, stop()
+        done = federation.round
+        stopped = stop() or done == last
         evaluation = None
-        if config.due(done, config.evaluate_every, EVALUATIONS):
+        if done == last or config.due(done, config.evaluate_every, EVALUATIONS):
             evaluation = federation.evaluate(judged)
             record |= federation.evaluated(evaluation)
         if recorder is not None:
