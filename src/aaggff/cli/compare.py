@@ -75,7 +75,7 @@ def compare(
     """
     if sum((csv, latex, markdown, json == "-")) > 1:
         raise UserError("choose one of --csv, --latex, --markdown and --json -")
-    from aaggff.cli.words import gather_settings, parse_methods, parse_seeds, read_tuned
+    from aaggff.cli.words import gather_settings, parse_methods, parse_seeds
     from aaggff.experiments.pool import warm_up
 
     chosen = None if methods.strip() == "all" else parse_methods(methods)
@@ -84,10 +84,10 @@ def compare(
         warm_up()
     from aaggff.cli.show import Watch, show
     from aaggff.experiments import compare as experiment
-    from aaggff.experiments import tables
+    from aaggff.experiments import tables, tuned_file
 
     settings = gather_settings(sets, rounds=rounds, data_dir=data_dir, stand_in=stand_in)
-    options = {} if tuned is None else read_tuned(tuned, dataset, every)
+    options = {} if tuned is None else tuned_file.read(tuned, dataset, every)
     directory = out or experiment.default_directory(dataset, settings, options)
     with Watch() as heard:
         found = experiment.compare(

@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any
 
 import typer
 from rich.console import Console
@@ -16,7 +15,7 @@ from rich.text import Text
 
 from aaggff.experiments.compare import Heard
 from aaggff.experiments.jobs import Failed, Job, Outcome
-from aaggff.experiments.tables import Sheet
+from aaggff.experiments.tables import Cell, Sheet
 
 WIDTH = 100
 """What a table is made for where there is no terminal to ask."""
@@ -36,30 +35,44 @@ def show(sheets: Sequence[Sheet]) -> None:
         if index:
             out.print()
         out.print(Text(sheet.title, style="bold"))
-        out.print(drawn(sheet))
+        out.print(fitted(sheet, out.width))
         for note in sheet.notes:
             out.print(Text(note, style="dim"))
 
 
-def drawn(sheet: Sheet) -> Table:
-    """A table of numbers: what is small stands beside the number, or below a change."""
-    gap = 1 if sheet.below else 2
-    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
+def fitted(sheet: Sheet, width: int) -> Table:
+    """The widest form of a table that fits; columns that do not fit even so are cut by rich."""
+    plain = Console(width=10 * width)
+    for folded, below in ((False, sheet.below), (True, sheet.below), (True, True)):
+        table = drawn(sheet, folded=folded, below=below)
+        if plain.measure(table).maximum <= width:
+            break
+    return table
+
+
+def drawn(sheet: Sheet, *, folded: bool = False, below: bool = False) -> Table:
+    """A table of numbers; what is small stands beside the number, or below it.
+
+    folded: options stand below their method's name.
+    """
+    table = Table(box=None, pad_edge=False, padding=(0, 1 if below else 2, 0, 0))
+    table.header_style = "bold"
     table.add_column("method", no_wrap=True)
     for name in sheet.columns:
         table.add_column(name, justify="right", no_wrap=True)
     for label, cells in sheet.rows:
-        table.add_row(Text(label.replace(":", ":\n  ")), *(_drawn_cell(c, sheet) for c in cells))
+        name = label.replace(":", ":\n  ") if folded else label
+        table.add_row(Text(name), *(_drawn_cell(cell, sheet, below) for cell in cells))
     return table
 
 
-def _drawn_cell(cell: Any, sheet: Sheet) -> Text:
+def _drawn_cell(cell: Cell, sheet: Sheet, below: bool) -> Text:
     text = Text(cell.text, style="bold" if cell.mark else "")
-    if sheet.below:
-        text.append("\n" + cell.small, style="not bold dim")
-    elif cell.small:
-        text.append("*" if cell.mark else " ", style="bold")
-        text.append(f"±{cell.small}", style="not bold dim")
+    star = "" if sheet.below else "*" if cell.mark else " "
+    text.append(star, style="bold")
+    if cell.small:
+        beside = f"\n{'' if sheet.below else '±'}" if below else "±"
+        text.append(f"{beside}{cell.small}", style="not bold dim")
     return text
 
 

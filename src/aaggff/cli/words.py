@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -114,28 +113,3 @@ def gather_settings(
     if stand_in:
         settings["stand_in"] = True
     return settings
-
-
-def read_tuned(path: Path, dataset: str, seeds: Sequence[int]) -> dict[str, dict[str, Any]]:
-    """Options by method from a file of `aaggff tune`; tuning on a seed compared is refused."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-        methods = {str(name): dict(options) for name, options in content["methods"].items()}
-        tuned_on, seed = str(content["dataset"]), int(content["seed"])
-    except OSError as error:
-        raise UserError(f"tuned: cannot read {path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"tuned: {path} is not a file written by `aaggff tune`") from error
-    if tuned_on != dataset:
-        raise UserError(f"tuned: {path} was tuned on {tuned_on}, not on {dataset}")
-    if seed in seeds:
-        raise UserError(
-            f"tuned: {path} was tuned on seed {seed}, which is among the seeds compared: its "
-            "numbers would flatter. Leave it out, or tune with another --seed"
-        )
-    from aaggff.decision.methods import METHODS
-
-    for name in methods:
-        if name not in METHODS:
-            raise unknown("method", name, METHODS)
-    return methods
