@@ -139,12 +139,13 @@ def check(
     from aaggff.data.counts import agreement, count
 
     spec = dataset_spec(name)
-    options = {**spec.statistics_options, **_options(sets or [])}
-    spec.check_options(options)
+    if stand_in and spec.stand_in is None:
+        raise UserError(f"{name} has no stand-in: it is always at hand")
+    given = {} if stand_in else spec.statistics_options
+    options = {**given, **_options(sets or [])}
+    spec.check_options(options, stand_in=stand_in)
     wrong, partial = False, False
-    if stand_in:
-        if spec.stand_in is None:
-            raise UserError(f"{name} has no stand-in: it is always at hand")
+    if spec.stand_in is not None and stand_in:
         typer.echo(f"{spec.title}: STAND-IN, not the data")
         data = spec.stand_in(**options)
     else:

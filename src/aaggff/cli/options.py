@@ -153,7 +153,7 @@ def _with_prefix(name: str, values: Mapping[str, Any]) -> str | None:
     spec = dataset_spec(values["dataset"])
     model = values.get("model", spec.settings.model)
     offered = {
-        "data": list(spec.options),
+        "data": list(spec.offered(bool(values.get("stand_in")))),
         "model": list(model_options(model)) if model in MODELS else [],
         "server": list(server_optimizer_options(values.get("server_optimizer", "sgd"))),
     }

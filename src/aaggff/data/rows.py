@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -117,32 +117,55 @@ class RaggedRows(ArrayRows):
         return padded
 
 
-class GeneratedRows:
-    """Samples made when they are asked for: `make(client)` returns the inputs and targets.
-
-    `make` must always return the same for the same client. `make_labels` returns only the
-    targets, for when that is cheaper.
-    """
-
-    def __init__(
-        self,
-        counts: Index,
-        make: Callable[[int], Samples],
-        make_labels: Callable[[int], Array] | None = None,
-    ) -> None:
-        self.counts: Index = np.asarray(counts, dtype=np.int64)
-        self.make, self.make_labels = make, make_labels
+class Maker(Protocol):
+    """Makes a client's samples: always the same ones for the same client."""
 
     def labels(self, client: int) -> Array:
-        return self.make_labels(client) if self.make_labels else self.make(client)[1]
+        """The client's targets."""
+        ...
+
+    def samples(self, client: int, index: Index) -> Samples:
+        """The client's samples numbered in `index`."""
+        ...
+
+
+class GeneratedRows:
+    """Samples made when they are asked for, and never kept."""
+
+    def __init__(self, counts: Index, maker: Maker) -> None:
+        self.counts: Index = np.asarray(counts, dtype=np.int64)
+        self.maker = maker
+
+    def labels(self, client: int) -> Array:
+        return self.maker.labels(client)
 
     def take(self, client: int, index: Index | None = None) -> Samples:
-        x, y = self.make(client)
-        return (x, y) if index is None else (x[index], y[index])
+        if index is None:
+            index = np.arange(self.counts[client], dtype=np.int64)
+        return self.maker.samples(client, index)
 
     def block(self, clients: Sequence[int], indices: Sequence[Index]) -> Samples:
         if not len(clients):
-            x, y = self.make(0)
-            return x[:0], y[:0]
+            return self.take(0, np.zeros(0, dtype=np.int64))
         parts = [self.take(client, index) for client, index in zip(clients, indices)]
         return np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])
+
+
+class DealtRows:
+    """The rows of one pool (client 0 of `pool`), dealt out: client k has the rows groups[k]."""
+
+    def __init__(self, pool: Rows, groups: Sequence[Index]) -> None:
+        self.pool, self.groups = pool, groups
+        self.counts: Index = np.array([len(group) for group in groups], dtype=np.int64)
+
+    def labels(self, client: int) -> Array:
+        labels: Array = self.pool.labels(0)[self.groups[client]]
+        return labels
+
+    def take(self, client: int, index: Index | None = None) -> Samples:
+        group = self.groups[client]
+        return self.pool.take(0, group if index is None else group[index])
+
+    def block(self, clients: Sequence[int], indices: Sequence[Index]) -> Samples:
+        rows = [self.groups[client][index] for client, index in zip(clients, indices)]
+        return self.pool.take(0, np.concatenate([np.zeros(0, dtype=np.int64), *rows]))

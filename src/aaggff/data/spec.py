@@ -149,14 +149,28 @@ class DatasetSpec:
             raise UserError(f"{self.name}: {self.folder(root)} lacks {few}. {do}{likeness}")
         return self.folder(root)
 
-    def check_options(self, options: Mapping[str, Any]) -> None:
+    def offered(self, stand_in: bool = False) -> Mapping[str, Option]:
+        """What `--set data.NAME=VALUE` may choose: of the files' loader, or of the stand-in."""
+        if not stand_in or self.stand_in is None:
+            return self.options
+        module = import_module("aaggff.data.stand_in")
+        offered: Mapping[str, Option] = module.stand_in_options(self.name)
+        return offered
+
+    def option(self, name: str, *, stand_in: bool = False) -> Option:
+        """One of those; an unknown name suggests the nearest one."""
+        known = self.offered(stand_in)
+        if name not in known:
+            whose = "the stand-in of" if stand_in else "data set"
+            raise unknown(f"option of {whose} {self.name!r}", name, known)
+        return known[name]
+
+    def check_options(self, options: Mapping[str, Any], *, stand_in: bool = False) -> None:
         """An unknown option or choice is an error that suggests the nearest one."""
-        for option, value in options.items():
-            if option not in self.options:
-                raise unknown(f"option of data set {self.name!r}", option, self.options)
-            choices = self.options[option].choices
+        for name, value in options.items():
+            choices = self.option(name, stand_in=stand_in).choices
             if choices is not None and value not in choices:
-                raise unknown(f"data.{option}", str(value), map(str, choices))
+                raise unknown(f"data.{name}", str(value), map(str, choices))
 
 
 def stand_in(name: str) -> Callable[..., FederatedData]:

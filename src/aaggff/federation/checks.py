@@ -31,9 +31,7 @@ def check(config: RunConfig) -> None:
 def _check_data(config: RunConfig) -> None:
     spec = dataset_spec(config.dataset)
     for name, value in list(config.data.items()):
-        if name not in spec.options:
-            raise unknown(f"option of data set {config.dataset!r}", name, spec.options)
-        option = spec.options[name]
+        option = spec.option(name, stand_in=config.stand_in)
         _settle(config.data, f"data.{name}", name, value, option.default, option.choices)
     if config.stand_in and spec.stand_in is None:
         raise UserError(f"stand_in: {config.dataset} needs none, its data is always at hand")
@@ -89,8 +87,7 @@ def _check_server_optimizer(config: RunConfig) -> None:
     from aaggff.federation.server_optimizers import server_optimizer
 
     for name, value in config.server_options.items():
-        if isinstance(value, str):
-            raise UserError(f"server.{name}: expected a number, got {value!r}")
+        as_kind(f"server.{name}", value, 0.0)
     server_optimizer(config.server_optimizer, **config.server_options)
 
 
