@@ -40,8 +40,9 @@ def watch(
     progress, people = Progress(console, config.rounds), _People()
     everybody = "everybody" if config.per_round is None else f"{config.per_round} a round"
     console.print(
-        f"[bold]{config.dataset}[/bold]  {_titled(config)}  {config.model}, {config.rounds} "
-        f"rounds, {everybody}, seed {config.seed}"
+        f"[bold]{config.dataset}[/bold]{' STAND-IN' if config.stand_in else ''}  "
+        f"{_titled(config)}  {config.model}, {config.rounds} rounds, "
+        f"{everybody}, seed {config.seed}"
     )
     with _log_on(console), _Stop(console) as stop:
         progress.start()
@@ -62,6 +63,8 @@ def watch(
         raise typer.Exit(128 + (stop.signal or signal.SIGINT))
     names = people.names(result.evaluation.clients)
     show(console, result, names if len(names) <= EACH_CLIENT_UP_TO else None)
+    for note in people.notes:
+        console.print(f"note: {note}", soft_wrap=True)
     farewell(console, result, people.total)
 
 
@@ -88,10 +91,13 @@ class _People(Callback):
 
     def __init__(self) -> None:
         self.total = 0
+        self.notes: tuple[str, ...] = ()
+        """What one should know about the files: a partial copy, samples left out."""
         self._data: Any = None
 
     def on_end(self, federation: Any) -> None:
         self._data, self.total = federation.data, len(federation.data)
+        self.notes = getattr(federation.data, "notes", ())
 
     def names(self, clients: Any) -> list[str]:
         return [self._data.client_name(int(k)) for k in clients[: EACH_CLIENT_UP_TO + 1]]

@@ -236,7 +236,6 @@ def _federation(
         stand_in=True,
         names=names,
         standardise=standardise,
-        notes=["a stand-in: made-up samples, not the data"],
     )
 
 

@@ -112,6 +112,7 @@ class Comparison:
             "seeds": self.seeds,
             "metric": self.metric,
             "methods": methods,
+            **({"stand_in": True} if self.stand_in else {}),
         }
 
 

@@ -83,6 +83,7 @@ class Tuning:
             "metric": self.metric,
             "tuned_for": self.objective.text,
             "methods": methods,
+            **({"stand_in": True} if self.stand_in else {}),
         }
 
 
