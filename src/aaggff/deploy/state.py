@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from aaggff.decision import decision_maker
 from aaggff.decision.base import Decision, DecisionMaker
 from aaggff.errors import UserError
 from aaggff.federation.record import write_atomically
+
+if TYPE_CHECKING:
+    from aaggff.federation.server_optimizers import ServerOptimizer
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -47,7 +50,7 @@ class FairServer:
         clients: int | None = None,
         rate: float = 1.0,
         method_options: Mapping[str, Any] | None = None,
-        server_optimizer: str = "sgd",
+        server_optimizer: str | ServerOptimizer = "sgd",
         server_options: Mapping[str, Any] | None = None,
         directory: str | Path | None = None,
     ) -> None:
@@ -148,14 +151,17 @@ class FairServer:
 class Optimizer:
     """A server optimiser on named numpy arrays. Plain sgd is numpy; the others run on torch."""
 
-    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
-        self.name, self._lr, self._torch = name, 1.0, None
-        if name == "sgd" and set(options) <= {"lr"}:
+    def __init__(self, chosen: str | ServerOptimizer, options: Mapping[str, Any]) -> None:
+        self._lr, self._torch = 1.0, None
+        self.name = chosen if isinstance(chosen, str) else type(chosen).__name__.lower()
+        if not isinstance(chosen, str):
+            self._torch = chosen
+        elif chosen == "sgd" and set(options) <= {"lr"}:
             self._lr = float(options.get("lr", 1.0))
         else:
             from aaggff.federation.server_optimizers import server_optimizer
 
-            self._torch = server_optimizer(name, **options)
+            self._torch = server_optimizer(chosen, **options)
 
     def step(self, model: Mapping[str, NDArray[Any]], update: Tensors, factor: float) -> Tensors:
         """The new values of the arrays in `update`, in the model's types."""

@@ -80,7 +80,7 @@ def round_record(
         "round": number,
         "clients": list(decision.ids) if decision else [],
         "losses": list(losses) if decision else [],
-        "sizes": decision.sizes.tolist() if decision else [],
+        "sizes": [_whole(size) for size in decision.sizes.tolist()] if decision else [],
         "weights": decision.weights.tolist() if decision else [],
         "responses": None if decision is None else decision.responses,
         "set_aside": {str(client): reason for client, reason in reasons.items()},
@@ -157,6 +157,11 @@ def finish(directory: Path, *, rounds: int, seconds: float, metric: str) -> None
 def load_names(path: Path) -> dict[int, str]:
     """Client names from a JSON object {"0": "Cleveland", ...}."""
     return {int(client): str(name) for client, name in json.loads(path.read_text()).items()}
+
+
+def _whole(size: float) -> float:
+    """Sample counts travel as floats; in a record they are whole numbers again."""
+    return int(size) if float(size).is_integer() else size
 
 
 def _toml(value: Any) -> str:

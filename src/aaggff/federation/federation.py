@@ -245,6 +245,9 @@ class Federation:
         if integers is not None:
             # Differences are mixed exactly and rounded once: what nobody changed stays as it is.
             self._flat.set_integers(self.model, integers - mix[floats:].round().long())
+        self._refuse_if_not_finite(t)
+
+    def _refuse_if_not_finite(self, t: int) -> None:
         if not torch.isfinite(self._theta.sum()) and not torch.isfinite(self._theta).all():
             raise UserError(
                 f"round {t}: the global model holds values that are not finite. Every update was "

@@ -58,15 +58,22 @@ def load_data(config: RunConfig) -> FederatedData:
 
 
 def build(
-    config: RunConfig, callbacks: Sequence[Callback] = (), data: FederatedData | None = None
+    config: RunConfig,
+    callbacks: Sequence[Callback] = (),
+    data: FederatedData | None = None,
+    *,
+    kind: Callable[..., Federation] | None = None,
 ) -> Federation:
-    """The federation a configuration describes, at round 0; `data`: what is loaded already."""
+    """The federation a configuration describes, at round 0; `data`: what is loaded already.
+
+    kind: the class to make, where it is not `Federation` itself.
+    """
     from aaggff.federation.federation import Federation
     from aaggff.federation.sampling import sampler
     from aaggff.federation.server_optimizers import server_optimizer
 
     data = load_data(config) if data is None else data
-    return Federation(
+    return (kind or Federation)(
         data,
         config.model,
         config.method,
@@ -100,6 +107,7 @@ def train(
     stop: Callable[[], bool] = lambda: False,
     data: FederatedData | None = None,
     until: int | None = None,
+    federation: Federation | None = None,
 ) -> RunResult:
     """Train as configured and, with a directory, keep the record and checkpoints there.
 
@@ -107,7 +115,8 @@ def train(
     is none yet); without it a directory that holds a run is refused. stop: asked after every
     round; when it says yes the run is saved and ends early. A directory of None writes nothing.
     until: stop after that round, evaluated and saved, with all else as for the whole run.
-    data: what `load_data` gives for this configuration, if it is loaded already.
+    data: what `load_data` gives for this configuration, if it is loaded already. federation: what
+    `build` gives for it, if it is built already.
 
     >>> config = RunConfig.for_dataset("heart", method="fedavg", rounds=2)
     >>> result = train(config)
@@ -119,9 +128,13 @@ def train(
             f"{directory} already holds a run: `aaggff run --resume {directory}` continues it, "
             "another --out starts a new one"
         )
-    if config.engine == "flower":
-        return _on_flower(config, directory, resume, callbacks)
-    federation = build(config, data=data)
+    if federation is None and config.engine == "flower":
+        return _on_flower(
+            config, directory,
+            resume=resume, callbacks=callbacks, stop=stop, data=data, until=until,
+        )  # fmt: skip
+    if federation is None:
+        federation = build(config, data=data)
     recorder = None
     began = time.perf_counter()
     try:
@@ -232,16 +245,12 @@ def _save(federation: Federation, config: RunConfig, recorder: Recorder, seconds
     save_checkpoint(recorder.directory / CHECKPOINT, tensors, facts, config)
 
 
-def _on_flower(
-    config: RunConfig, directory: Path | None, resume: bool, callbacks: Sequence[Callback]
-) -> RunResult:
-    if resume:
-        raise UserError("a run on Flower cannot be resumed; --engine local can")
+def _on_flower(config: RunConfig, directory: Path | None, **more: Any) -> RunResult:
     try:
         engine = import_module("aaggff.deploy.flower.engine")
     except ImportError as error:
         raise UserError(
             f"--engine flower needs more packages ({error.name}): pip install 'aaggff[flower]'"
         ) from error
-    result: RunResult = engine.train(config, directory, callbacks=callbacks)
+    result: RunResult = engine.train(config, directory, **more)
     return result

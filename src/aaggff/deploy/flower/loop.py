@@ -47,11 +47,7 @@ def start(
     if evaluate_fn is not None and strategy.server.round == 0:
         _keep(result.evaluate_metrics_serverapp, 0, evaluate_fn(0, arrays))
     for number in range(strategy.server.round + 1, num_rounds + 1):
-        replies = grid.send_and_receive(
-            strategy.configure_train(number, arrays, train_config, grid), timeout=timeout
-        )
-        new, metrics = strategy.aggregate_train(number, replies)
-        del replies  # the models of all clients: not needed while they evaluate
+        new, metrics = train_round(strategy, grid, number, arrays, train_config)
         if new is not None:
             result.arrays = arrays = new
         _keep(result.train_metrics_clientapp, number, metrics)
@@ -74,6 +70,15 @@ def start(
             metric=strategy.evaluations.metric,
         )
     return result
+
+
+def train_round(
+    strategy: FairStrategy, grid: Grid, number: int, arrays: ArrayRecord, config: ConfigRecord
+) -> tuple[ArrayRecord | None, MetricRecord | None]:
+    """Ask, wait, decide, mix; the models of all clients are forgotten when it returns."""
+    asked = strategy.configure_train(number, arrays, config, grid)
+    replies = grid.send_and_receive(asked, timeout=strategy.timeout)
+    return strategy.aggregate_train(number, replies)
 
 
 def resume(strategy: FairStrategy, initial_arrays: ArrayRecord) -> ArrayRecord:

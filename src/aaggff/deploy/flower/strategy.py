@@ -40,6 +40,7 @@ from aaggff.deploy.state import FairServer
 from aaggff.deploy.state_record import Evaluations, Recorder, round_record
 from aaggff.errors import UserError
 from aaggff.federation.sampling import Sampler, cohort
+from aaggff.federation.server_optimizers import ServerOptimizer
 
 log = logging.getLogger("flwr")
 
@@ -54,7 +55,8 @@ class FairStrategy(FedAvg):
         decision_maker: a name of `aaggff.methods()`, or a `DecisionMaker` of your own.
         clients: K, how many clients the federation has; None: as many as are there at the start.
         method_options: the method's options, as in `aaggff.decision_maker`.
-        server_optimizer: what is done with the mixed update: sgd, momentum, adam, yogi, adagrad.
+        server_optimizer: what is done with the mixed update: sgd, momentum, adam, yogi, adagrad,
+            or a `ServerOptimizer` of your own.
         server_options: its options.
         fraction_train: share C of the clients asked each round; 1.0 is everybody.
         min_available_nodes: how many must have registered before the first round; None: `clients`.
@@ -81,7 +83,7 @@ class FairStrategy(FedAvg):
         *,
         clients: int | None = None,
         method_options: Mapping[str, Any] | None = None,
-        server_optimizer: str = "sgd",
+        server_optimizer: str | ServerOptimizer = "sgd",
         server_options: Mapping[str, Any] | None = None,
         fraction_train: float = 1.0,
         fraction_evaluate: float = 1.0,

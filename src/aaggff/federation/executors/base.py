@@ -48,6 +48,7 @@ class Sink(Protocol):
 class Executor(Protocol):
     """Runs the clients of a round. All executors give the same numbers."""
 
+    work: Work
     name: str
     why: str
     """Why this one, for people."""

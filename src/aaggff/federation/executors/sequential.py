@@ -63,9 +63,8 @@ class OneClient:
         part = self.data.train(client)
         return mean_loss(self.model, part, self.data.task, prepare=self.data.prepare)
 
-    def update(self, round: int, client: int, theta: Tensor, integers: Tensor | None) -> Tensor:
-        """Delta_i = theta - theta_i, written over the working copy."""
-        self.receive(theta, integers)
+    def train(self, round: int, client: int) -> None:
+        """Local training from what the working copy holds."""
         # What the model itself draws (dropout) follows from the client and the round too.
         torch.manual_seed(derive(self.seed, round, client, "model") >> 1)
         train_client(
@@ -78,6 +77,11 @@ class OneClient:
             round=round,
             client=client,
         )
+
+    def update(self, round: int, client: int, theta: Tensor, integers: Tensor | None) -> Tensor:
+        """Delta_i = theta - theta_i, written over the working copy."""
+        self.receive(theta, integers)
+        self.train(round, client)
         update = torch.sub(theta, self.vector, out=self.vector)
         after = self.flat.integers(self.model)
         if integers is None or after is None:
