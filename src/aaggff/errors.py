@@ -15,4 +15,5 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    return UserError(f"unknown {what} {name!r}{hint} (known: {', '.join(names)})")
+    known_are = f"known: {', '.join(names)}" if names else "there are none"
+    return UserError(f"unknown {what} {name!r}{hint} ({known_are})")

@@ -53,6 +53,7 @@ BAD = [
     ({"per_round": 1.5}, "per_round: .*rate in"),
     ({"per_round": True}, "per_round: "),
     ({"per_round": "most"}, "per_round: .*'everybody'"),
+    ({"per_round": [1]}, r"^per_round: expected a number of clients[^;]*got \[1\]$"),
     ({"drop_out": 1.0}, "drop_out: must be less than 1"),
     ({"executor": "quick"}, "executor: must be 'auto', .*not 'quick'"),
     ({"engine": "flour"}, "engine: must be 'local' or 'flower'"),
@@ -76,7 +77,9 @@ BAD = [
     ({"server_optimizer": "adan"}, "unknown server optimiser 'adan'; did you mean 'adam'?"),
     ({"server_options": {"beta1": 0.5}}, "server optimiser 'sgd' 'beta1'"),
     ({"server_options": {"lr": "fast"}}, "server.lr: expected a number, got 'fast'"),
+    ({"server_options": {"lr": [1]}}, r"server.lr: expected a number, got \[1\]"),
     ({"server_options": {"lr": -1}}, "lr: expected a positive number"),
+    ({"model_options": {"hidden": 3}}, r"'hidden' \(there are none\)"),
 ]
 
 
@@ -95,6 +98,11 @@ def test_all_mistakes_of_a_kind_are_told_at_once():
 def test_an_unknown_data_set_suggests_the_nearest():
     with pytest.raises(UserError, match="did you mean 'heart'"):
         for_dataset("haert")
+
+
+def test_a_data_set_is_named_by_a_word():
+    with pytest.raises(UserError, match="dataset: must be a word, not 5"):
+        for_dataset(5)
 
 
 def test_options_take_the_kind_of_their_default():

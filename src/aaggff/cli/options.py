@@ -147,15 +147,20 @@ def _place(name: str, method: str, values: Mapping[str, Any]) -> tuple[str, str]
 def _with_prefix(name: str, values: Mapping[str, Any]) -> str | None:
     """The option of the data, the model or the server optimiser that lacks only its prefix."""
     from aaggff.data import dataset_spec
-    from aaggff.federation.server_optimizers import server_optimizer_options
+    from aaggff.federation.server_optimizers import (
+        ALIASES,
+        SERVER_OPTIMIZERS,
+        server_optimizer_options,
+    )
     from aaggff.models import MODELS, model_options
 
     spec = dataset_spec(values["dataset"])
     model = values.get("model", spec.settings.model)
+    server, known = values.get("server_optimizer", "sgd"), [*SERVER_OPTIMIZERS, *ALIASES]
     offered = {
         "data": list(spec.offered(bool(values.get("stand_in")))),
         "model": list(model_options(model)) if model in MODELS else [],
-        "server": list(server_optimizer_options(values.get("server_optimizer", "sgd"))),
+        "server": list(server_optimizer_options(server)) if server in known else [],
     }
     for prefix, options in offered.items():
         near = difflib.get_close_matches(name, options, n=1)

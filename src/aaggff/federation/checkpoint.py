@@ -57,11 +57,11 @@ def load_checkpoint(
         raise UserError(f"{path} has format {form}; this version reads format {FORMAT}")
     if config is not None:
         now = json.loads(json.dumps(config.model_dump()))
-        for name in now.keys() | saved.keys():
+        for name in now | saved:  # in the order of the settings: the method before its options
             if name not in MAY_DIFFER and now.get(name) != saved.get(name):
                 raise UserError(
                     f"{path} was saved with {name} = {saved.get(name)!r}, and the run to resume "
-                    f"has {now.get(name)!r}"
+                    f"has {now.get(name)!r}: leave it as it was, or begin a new run"
                 )
     return tensors, facts
 

@@ -106,11 +106,10 @@ class RunConfig(BaseModel):
         if value in ("everybody", "all"):
             return None
         expected = "expected a number of clients, a rate in (0, 1] or 'everybody'"
-        if isinstance(value, (bool, str)):
-            raise UserError(f"per_round: {expected}, got {value!r}")
-        if isinstance(value, float) and not 0 < value <= 1:
-            raise UserError(f"per_round: {expected}, got {value!r}")
-        if isinstance(value, int) and value < 1:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if value is not None and not (
+            number and (0 < value <= 1 if isinstance(value, float) else value >= 1)
+        ):
             raise UserError(f"per_round: {expected}, got {value!r}")
         return value
 
@@ -136,6 +135,8 @@ class RunConfig(BaseModel):
         for name in overrides:
             if name not in cls.model_fields:
                 raise unknown("setting", name, cls.model_fields)
+        if not isinstance(dataset, str):
+            raise UserError(f"dataset: must be a word, not {dataset!r}")
         paper = dataset_spec(dataset).settings
         values: dict[str, Any] = {
             name: getattr(paper, name)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import traceback
 from collections.abc import Callable
+from inspect import isclass, signature
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +17,11 @@ from aaggff.decision import decision_maker
 from aaggff.decision.base import DecisionMaker
 from aaggff.errors import UserError
 from aaggff.federation.client import input_format
-from aaggff.federation.data import FederatedData
+from aaggff.federation.data import FederatedData, Task
 from aaggff.federation.losses import check_outputs
 from aaggff.federation.seeds import derive
+
+ModelChoice = str | nn.Module | Callable[..., nn.Module]
 
 
 def make_maker(
@@ -33,7 +38,7 @@ def make_maker(
 
 
 def make_model(
-    chosen: str | nn.Module | Callable[..., nn.Module],
+    chosen: ModelChoice,
     data: FederatedData,
     seed: int,
     device: torch.device,
@@ -48,25 +53,65 @@ def make_model(
     shape = tuple(data.prepare(x).shape[1:])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, 0, 0, "first model") >> 1)
-        if isinstance(chosen, str):
-            from aaggff.models import build_model
-
-            model, name = build_model(chosen, shape, data.task, **options), chosen
-        elif isinstance(chosen, nn.Module):
-            if options:
-                raise UserError("model_options belong to a model given by name or as a factory")
-            model, name = copy.deepcopy(chosen), type(chosen).__name__
-        else:
-            model = chosen(shape, data.task, **options)
-            name = getattr(chosen, "__name__", "of yours")
+        model, name = _first_model(chosen, shape, data.task, options)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise UserError(f"model {name} has no parameters to train")
     model = model.to(device)
     model.eval()
     with torch.inference_mode():
         try:
             outputs = model(input_format(model, data.prepare)(x))
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        except UserError:
+            raise
+        except Exception as error:
             raise UserError(
-                f"model {name} cannot take samples of shape {shape}: {str(error).splitlines()[0]}"
+                f"model {name} cannot take samples of shape {shape}: {_said(error)}"
             ) from error
+    if not isinstance(outputs, torch.Tensor):
+        raise UserError(f"model {name} gives {type(outputs).__name__}, expected one tensor")
     check_outputs(data.task, outputs, y, name)
     return model
+
+
+def _first_model(
+    chosen: ModelChoice, shape: tuple[int, ...], task: Task, options: dict[str, Any]
+) -> tuple[nn.Module, str]:
+    """The model and what to call it in errors."""
+    from aaggff.models import MODELS, build_model, model_factory
+
+    if isinstance(chosen, nn.Module):
+        if options:
+            raise UserError("model_options belong to a model given by name or as a factory")
+        return copy.deepcopy(chosen), type(chosen).__name__
+    if isinstance(chosen, str) and chosen in MODELS:
+        return build_model(chosen, shape, task, **options), chosen
+    factory = model_factory(chosen) if isinstance(chosen, str) else chosen
+    name = chosen if isinstance(chosen, str) else getattr(chosen, "__name__", "of yours")
+    if not callable(factory):
+        raise UserError(f"model: expected a name, a factory or a torch.nn.Module, got {chosen!r}")
+    try:
+        signature(factory).bind(shape, task, **options)
+    except TypeError as error:
+        hint = "; write a function of these two that returns it" if isclass(factory) else ""
+        raise UserError(
+            f"model {name} must take (sample_shape, task) and its options as keywords: "
+            f"{error}{hint}"
+        ) from None
+    except ValueError:
+        pass  # something built in, whose signature nobody knows
+    try:
+        model = factory(shape, task, **options)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"model {name} failed to be made: {_said(error)}") from error
+    if not isinstance(model, nn.Module):
+        raise UserError(f"model {name} returned {type(model).__name__}, expected a torch.nn.Module")
+    return model, name
+
+
+def _said(error: Exception) -> str:
+    """What went wrong in somebody else's code, and where, in one line."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    said = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {said} ({Path(last.filename).name}, line {last.lineno})"

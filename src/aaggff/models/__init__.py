@@ -35,7 +35,7 @@ def model_factory(name: str) -> Callable[..., torch.nn.Module]:
     module, _, attribute = MODELS.get(name, name).partition(":")
     try:
         factory: Callable[..., torch.nn.Module] = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, SyntaxError, ValueError) as error:
         raise UserError(f"model {name!r} cannot be imported: {error}") from error
     if not callable(factory):
         raise UserError(f"model {name!r} is no function: expected package.module:factory")
