@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from aaggff.errors import UserError
-
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 EXAMPLES = """\b
@@ -73,16 +71,15 @@ def compare(
     Shows means and deviations, the paired differences from FedAvg and from uniform weights with
     95 % intervals, and marks only what Wilcoxon's test with Holm's correction leaves standing.
     """
-    if sum((csv, latex, markdown, json == "-")) > 1:
-        raise UserError("choose one of --csv, --latex, --markdown and --json -")
-    from aaggff.cli.words import gather_settings, parse_methods, parse_seeds
+    from aaggff.cli.words import gather_settings, only_one, parse_methods, parse_seeds
     from aaggff.experiments.pool import warm_up
 
+    only_one(csv=csv, latex=latex, markdown=markdown, json=json == "-")
     chosen = None if methods.strip() == "all" else parse_methods(methods)
     every = parse_seeds(seeds)
     if workers != 1:
         warm_up()
-    from aaggff.cli.show import Watch, show
+    from aaggff.cli.show import Watch, print_sheets
     from aaggff.experiments import compare as experiment
     from aaggff.experiments import tables, tuned_file
 
@@ -106,10 +103,5 @@ def compare(
         experiment.write_json(Path(json), found.as_json())
     if csv:
         typer.echo(tables.as_csv(found), nl=False)
-    elif latex:
-        typer.echo("\n".join(map(tables.latex, tables.sheets(found))), nl=False)
-    elif markdown:
-        typer.echo("\n".join(map(tables.markdown, tables.sheets(found))), nl=False)
-    elif json != "-":
-        show(tables.sheets(found))
+    elif json != "-" and print_sheets(tables.sheets(found), latex=latex, markdown=markdown):
         typer.echo(f"\nruns in {directory}; aaggff report {directory} shows them")

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 from rich.text import Text
 
+from aaggff.experiments import tables
 from aaggff.experiments.compare import Heard
 from aaggff.experiments.jobs import Failed, Job, Outcome
 from aaggff.experiments.tables import Cell, Sheet
@@ -26,6 +27,16 @@ def console(*, err: bool = False) -> Console:
     stream = sys.stderr if err else sys.stdout
     width = None if stream.isatty() else WIDTH
     return Console(stderr=err, width=width, highlight=False, soft_wrap=False)
+
+
+def print_sheets(sheets: Sequence[Sheet], *, latex: bool = False, markdown: bool = False) -> bool:
+    """To stdout as asked; True if that was for people, who may be told more."""
+    if latex or markdown:
+        written = tables.latex if latex else tables.markdown
+        typer.echo("\n".join(map(written, sheets)), nl=False)
+        return False
+    show(sheets)
+    return True
 
 
 def show(sheets: Sequence[Sheet]) -> None:
@@ -43,17 +54,19 @@ def show(sheets: Sequence[Sheet]) -> None:
 def fitted(sheet: Sheet, width: int) -> Table:
     """The widest form of a table that fits; columns that do not fit even so are cut by rich."""
     plain = Console(width=10 * width)
-    for folded, below in ((False, sheet.below), (True, sheet.below), (True, True)):
-        table = drawn(sheet, folded=folded, below=below)
+    forms = [(False, sheet.below, False), (True, sheet.below, False)]
+    for folded, below, split in [*forms, (True, True, False), (True, True, True)]:
+        table = drawn(sheet, folded=folded, below=below, split=split)
         if plain.measure(table).maximum <= width:
             break
     return table
 
 
-def drawn(sheet: Sheet, *, folded: bool = False, below: bool = False) -> Table:
+def drawn(sheet: Sheet, *, folded: bool = False, below: bool = False, split: bool = False) -> Table:
     """A table of numbers; what is small stands beside the number, or below it.
 
-    folded: options stand below their method's name.
+    folded: options stand below their method's name. split: the ends of an interval stand below
+    each other.
     """
     table = Table(box=None, pad_edge=False, padding=(0, 1 if below else 2, 0, 0))
     table.header_style = "bold"
@@ -62,17 +75,18 @@ def drawn(sheet: Sheet, *, folded: bool = False, below: bool = False) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for label, cells in sheet.rows:
         name = label.replace(":", ":\n  ") if folded else label
-        table.add_row(Text(name), *(_drawn_cell(cell, sheet, below) for cell in cells))
+        table.add_row(Text(name), *(_drawn_cell(cell, sheet, below, split) for cell in cells))
     return table
 
 
-def _drawn_cell(cell: Cell, sheet: Sheet, below: bool) -> Text:
+def _drawn_cell(cell: Cell, sheet: Sheet, below: bool, split: bool) -> Text:
     text = Text(cell.text, style="bold" if cell.mark else "")
     star = "" if sheet.below else "*" if cell.mark else " "
     text.append(star, style="bold")
     if cell.small:
-        beside = f"\n{'' if sheet.below else '±'}" if below else "±"
-        text.append(f"{beside}{cell.small}", style="not bold dim")
+        small = cell.small if sheet.below else f"±{cell.small}"
+        small = small.replace(" ", "\n") if split else small
+        text.append(f"\n{small}" if below else small, style="not bold dim")
     return text
 
 

@@ -12,6 +12,13 @@ from aaggff.errors import UserError, unknown
 from aaggff.experiments.labels import Labelled, parse_method
 
 
+def only_one(**ways: bool) -> None:
+    """At most one way of printing."""
+    if sum(ways.values()) > 1:
+        names = [f"--{name}" + (" -" if name == "json" else "") for name in ways]
+        raise UserError(f"choose one of {', '.join(names[:-1])} and {names[-1]}")
+
+
 def parse_methods(text: str) -> list[Labelled]:
     """Methods separated by commas, none twice."""
     found = [parse_method(part) for part in text.split(",") if part.strip()]
