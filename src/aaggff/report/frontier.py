@@ -38,7 +38,8 @@ def frontier(content: dict[str, Any], groups: Sequence[Group]) -> Drawing:
     for point in content["points"]:
         average, worst = _mean(point["avg"]), _mean(point["worst"])
         if np.isfinite([average, worst]).all():
-            name = f"{point['method']}, {point['option']} = {point['value']}"
+            dial = f", {point['option']} = {point['value']}" if point["option"] else ""
+            name = f"{point['method']}{dial}"
             by_method.setdefault(point["method"], []).append((average, worst, name))
     every = np.array([(a, w) for points in by_method.values() for a, w, _ in points]).reshape(-1, 2)
     figure = Figure(
