@@ -188,7 +188,7 @@ class Sounds:
         own, samples = law("speechcommands", client, self.skew), int(self.counts[client])
         shares = client_shares(own, np.full(self.words, 1 / self.words), self.skew)
         labels = with_shares(own.generator, samples, shares)
-        pitch = float(np.exp(0.2 * self.skew * own.generator.uniform(-1, 1)))
+        pitch = float(np.exp(0.06 * self.skew * own.generator.uniform(-1, 1)))
         loudness = float(own.generator.uniform(0.5, 1.0))
         start = own.generator.integers(0, RATE // 4, samples)
         return own, labels, pitch, loudness, start, own.generator.integers(0, HISS, samples)

@@ -157,10 +157,10 @@ class DealtRows:
     def __init__(self, pool: Rows, groups: Sequence[Index]) -> None:
         self.pool, self.groups = pool, groups
         self.counts: Index = np.array([len(group) for group in groups], dtype=np.int64)
+        self._labels = pool.labels(0)
 
     def labels(self, client: int) -> Array:
-        labels: Array = self.pool.labels(0)[self.groups[client]]
-        return labels
+        return self._labels[self.groups[client]]
 
     def take(self, client: int, index: Index | None = None) -> Samples:
         group = self.groups[client]
