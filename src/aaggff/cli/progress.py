@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -37,7 +37,7 @@ class Progress(Callback):
 
     def start(self) -> None:
         """Show from now on."""
-        if self.console.is_terminal:
+        if self.console.is_terminal and not self.console.is_dumb_terminal:
             self._live = Live(
                 Text("loading data ..."),
                 console=self.console,
@@ -74,48 +74,43 @@ class Progress(Callback):
     def on_end(self, federation: Any) -> None:
         self.stop()
 
-    def _drawn(self, federation: Any, now: float) -> Table:
+    def _drawn(self, federation: Any, now: float) -> Group:
+        """Lines that are cut at the edge of the screen, never wrapped, so that nothing jumps."""
         done = self.latest["round"]
         row = Table.grid(padding=(0, 1))
-        bar = ProgressBar(total=self.rounds, completed=done, width=24)
-        row.add_row(bar, Text(f"{done}/{self.rounds}", style="bold"), self._state(federation, now))
-        screen = Table.grid()
-        screen.add_row(row)
+        bar = ProgressBar(total=self.rounds, completed=done, width=self.console.width // 3)
+        row.add_row(bar, _cut(f"{done}/{self.rounds}", "bold"), _cut("  ".join(self._pace(now))))
+        lines = [_cut("  ".join(self._losses(federation)))]
         if self.measured:
-            screen.add_row(Text(f"{self.when} {self.measured}", style="dim"))
-        return screen
+            lines.append(_cut(f"{self.when} {self.measured}", "dim"))
+        return Group(row, *lines)
 
     def _line(self, federation: Any, now: float) -> str:
         width = len(str(self.rounds))
-        text = f"round {self.latest['round']:>{width}}/{self.rounds}  "
-        text += self._state(federation, now)
+        parts = [f"round {self.latest['round']:>{width}}/{self.rounds}"]
+        text = "  ".join(parts + self._losses(federation) + self._pace(now))
         return f"{text}  | test {self.measured}" if "metric" in self.latest else text
 
-    def _state(self, federation: Any, now: float) -> str:
+    def _losses(self, federation: Any) -> list[str]:
         parts = [f"loss {_short(self.latest['objective'])}"]
         losses, clients = self.latest["losses"], self.latest["clients"]
         known = [(loss, who) for loss, who in zip(losses, clients) if loss is not None]
         if known:
             loss, who = max(known)
             parts.append(f"worst {federation.data.client_name(who)} {_short(loss)}")
-        speed, left = self._pace(now)
-        if speed:
-            parts.append(speed)
-        if left:
-            parts.append(left)
-        return "  ".join(parts)
+        return parts
 
-    def _pace(self, now: float) -> tuple[str, str]:
+    def _pace(self, now: float) -> list[str]:
         done = self.latest["round"] - (self.first or 0)
         elapsed = now - self.began
         if done <= 0 or elapsed <= 0:
-            return "", ""
+            return []
         rate = done / elapsed
         speed = f"{rate:,.0f} rounds/s" if rate >= 10 else f"{rate:.2g} rounds/s"
         if rate < 1:
             speed = f"{1 / rate:.3g} s/round"
         remaining = self.rounds - self.latest["round"]
-        return speed, f"{duration(remaining / rate)} left" if remaining else ""
+        return [speed, f"{duration(remaining / rate)} left"] if remaining else [speed]
 
 
 def duration(seconds: float) -> str:
@@ -132,6 +127,10 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _cut(text: str, style: str = "") -> Text:
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
 def _short(value: float | None) -> str:

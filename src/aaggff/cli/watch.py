@@ -104,14 +104,20 @@ class _People(Callback):
 
 
 class _Stop:
-    """Ctrl-C (or SIGTERM) asks for an end after this round; a second one ends at once."""
+    """Ctrl-C (or SIGTERM) asks for an end after this round; a second one ends at once.
+
+    Until the first round is done there is nothing to save, and one is enough.
+    """
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self.signal = 0
+        self._begun = False
         self._before: dict[int, Any] = {}
 
     def __call__(self) -> bool:
+        """Asked after every round."""
+        self._begun = True
         return self.signal != 0
 
     def __enter__(self) -> _Stop:
@@ -124,7 +130,7 @@ class _Stop:
             signal.signal(number, handler)
 
     def _asked(self, number: int, frame: FrameType | None) -> None:
-        if self.signal:
+        if self.signal or not self._begun:
             raise KeyboardInterrupt
         self.signal = number
         self.console.print("finishing this round, then saving (again: stop at once)")
