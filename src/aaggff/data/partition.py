@@ -90,7 +90,13 @@ def by_label(
     _, pools = _pools(labels, clients, generator)
     if labels_each < 1:
         raise UserError(f"labels per client must be at least 1, not {labels_each}")
-    shards = np.array_split(np.concatenate(pools), clients * labels_each)
+    rows = np.concatenate(pools)
+    if rows.size < clients * labels_each:
+        raise UserError(
+            f"{rows.size} samples cannot be cut into {clients} x {labels_each} shards: fewer "
+            "clients, or fewer labels each"
+        )
+    shards = np.array_split(rows, clients * labels_each)
     order = generator.permutation(len(shards)).reshape(clients, labels_each)
     return [np.sort(np.concatenate([shards[shard] for shard in mine])) for mine in order]
 

@@ -105,7 +105,7 @@ class StoreWriter:
         self, client: str, x: ArrayLike | Sequence[ArrayLike], y: ArrayLike, *, test: bool = False
     ) -> None:
         """Append rows of one client."""
-        targets = np.asarray(y).astype(self._target_dtype, casting="same_kind")
+        targets = _fitted(y, self._target_dtype, f"client {client!r}: targets")
         if targets.shape[1:] != self._target_shape:
             raise UserError(
                 f"client {client!r}: targets of shape {targets.shape[1:]}, not {self._target_shape}"
@@ -117,7 +117,7 @@ class StoreWriter:
         self._count(client, rows, test)
 
     def _write_dense(self, client: str, x: Any) -> int:
-        inputs = np.asarray(x).astype(self._dtype, casting="same_kind")
+        inputs = _fitted(x, self._dtype, f"client {client!r}: inputs")
         if inputs.shape[1:] != self._shape:
             raise UserError(
                 f"client {client!r}: inputs of shape {inputs.shape[1:]}, not {self._shape}"
@@ -128,7 +128,7 @@ class StoreWriter:
     def _write_ragged(self, client: str, x: Any) -> int:
         assert self._starts is not None
         for text in x:
-            tokens = np.asarray(text).astype(self._dtype, casting="same_kind")
+            tokens = _fitted(text, self._dtype, f"client {client!r}: inputs")
             if tokens.ndim != 1 or tokens.size > self._shape[0]:
                 raise UserError(
                     f"client {client!r}: a row of shape {tokens.shape}; rows are 1-D and at most "
@@ -200,6 +200,20 @@ class StoreWriter:
         }
         (self._partial / MANIFEST).write_text(json.dumps(manifest, indent=1, allow_nan=False))
         _swap_in(self._partial, self.path)
+
+
+def _fitted(values: Any, dtype: np.dtype[Any], what: str) -> Array:
+    """The values in the type they are stored in: whole numbers exactly, or it is an error."""
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "biuf":
+        raise UserError(f"{what} hold {array.dtype}, expected numbers")
+    if array.dtype == dtype:
+        return array
+    with np.errstate(invalid="ignore", over="ignore"):
+        fitted: Array = array.astype(dtype)
+    if dtype.kind != "f" and not np.array_equal(fitted, array):
+        raise UserError(f"{what} do not fit the {dtype} this store holds")
+    return fitted
 
 
 class _Hashed:
