@@ -68,7 +68,14 @@ def train_client(
     velocity: list[Tensor] = []
     model.train()
     for batch in batches(len(targets), local, seed=seed, round=round, client=client):
-        loss = loss_of(model(as_seen(inputs[batch])), targets[batch].to(device))
+        try:
+            outputs = model(as_seen(inputs[batch]))
+        except ValueError:
+            # One value has no variance to normalise by: a batch of one may teach nothing.
+            if len(batch) > 1 or not _normalises_batches(model):
+                raise
+            continue
+        loss = loss_of(outputs, targets[batch].to(device))
         gradients = list(torch.autograd.grad(loss, parameters, materialize_grads=True))
         with torch.no_grad():
             velocity = _step(parameters, gradients, velocity, received, local, rate)
@@ -145,6 +152,10 @@ def _step(
     for p, g in zip(parameters, gradients):
         p.add_(g, alpha=-lr)
     return velocity
+
+
+def _normalises_batches(model: nn.Module) -> bool:
+    return any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in model.modules())
 
 
 def _device(model: nn.Module) -> torch.device:
