@@ -6,6 +6,7 @@ sample -> F_i of the model on the sampled clients -> decide -> train locally -> 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,7 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from aaggff.decision.base import Decision, DecisionMaker
+from aaggff.decision.regret import RegretTracker
 from aaggff.decision.reports import LARGEST
+from aaggff.decision.responses import CdfResponse
 from aaggff.errors import UserError
 from aaggff.federation.callbacks import Callback
 from aaggff.federation.evaluate import Evaluation, evaluate
@@ -102,7 +105,7 @@ class Federation:
         self._theta = self._flat.bind(self.model)
         work = Work(data, self.model, self._flat, self._theta, self.local, seed)
         self.executor = choose_executor(executor, work, cohort=asked, workers=workers)
-        self.tracker = _tracker(self.decision_maker, clients) if track_regret else None
+        self.tracker = _tracker(self.decision_maker) if track_regret else None
 
     def step(self) -> dict[str, Any]:
         """One round; returns its record (a line of rounds.jsonl)."""
@@ -248,7 +251,7 @@ class Federation:
         self._refuse_if_not_finite(t)
 
     def _refuse_if_not_finite(self, t: int) -> None:
-        if not torch.isfinite(self._theta.sum()) and not torch.isfinite(self._theta).all():
+        if not math.isfinite(self._theta.sum()) and not torch.isfinite(self._theta).all():
             raise UserError(
                 f"round {t}: the global model holds values that are not finite. Every update was "
                 f"finite, so the usual cause is too large a step: lower lr "
@@ -278,6 +281,8 @@ class Federation:
             "server": self.server_optimizer.state_dict(),
             "decision": numbers,
         }
+        if self.tracker is not None:
+            kept["regret"], _ = pack(self.tracker.state_dict())
         tensors = {
             f"{part}.{name}": tensor.detach().clone()
             for part, named in kept.items()
@@ -293,6 +298,8 @@ class Federation:
         if facts["seed"] != self.seed:
             raise UserError(f"the state is of seed {facts['seed']}, this federation of {self.seed}")
         parts: dict[str, dict[str, Tensor]] = {"model": {}, "server": {}, "decision": {}}
+        if self.tracker is not None:
+            parts["regret"] = {}
         for name, tensor in tensors.items():
             part, _, rest = name.partition(".")
             if part not in parts:
@@ -303,6 +310,8 @@ class Federation:
             {name: tensor.to(self._theta.device) for name, tensor in parts["server"].items()}
         )
         self.decision_maker.load_state_dict(unpack(parts["decision"], facts["decision"]))
+        if self.tracker is not None:
+            self.tracker.load_state_dict(unpack(parts["regret"], {}))
         self.round = int(facts["round"])
 
 
@@ -336,5 +345,7 @@ def _absent(asked: Index, ids: Index, set_aside: Mapping[int, str]) -> list[int]
     return [client for client in asked.tolist() if client not in there]
 
 
-def _tracker(maker: DecisionMaker, clients: int) -> Any:
-    return None
+def _tracker(maker: DecisionMaker) -> RegretTracker | None:
+    """An account of the regret, of rules with bounded responses: only these have a notion of it."""
+    bounded = isinstance(getattr(maker, "response", None), CdfResponse)
+    return RegretTracker(maker) if bounded else None

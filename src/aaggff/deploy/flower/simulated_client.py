@@ -15,7 +15,8 @@ from aaggff.deploy.flower.arrays import views
 from aaggff.deploy.flower.client import fair_mod
 from aaggff.deploy.flower.protocol import PARTITION_ID
 from aaggff.federation.config import RunConfig
-from aaggff.federation.executors.sequential import OneClient, one_thread
+from aaggff.federation.executors.sequential import OneClient
+from aaggff.federation.executors.threads import one_thread
 from aaggff.federation.run import build
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -77,17 +78,19 @@ class Mix:
         self._total = torch.zeros(flat.size, dtype=flat.dtype, device=flat.device)
 
     def add(self, first: int, updates: Tensor) -> None:
-        count = len(updates)
-        bad = not_finite(updates)
-        if bad:
-            self.lost += [first + each for each in bad]
-            good = [each for each in range(count) if each not in set(bad)]
-            for each in good:
-                self._total.add_(updates[each], alpha=float(self.weights[first + each]))
-        elif count == 1:
-            self._total.add_(updates[0], alpha=float(self.weights[first]))
+        if len(updates) == 1:
+            part, weight = updates[0], float(self.weights[first])
         else:
-            self._total.addmv_(updates.t(), self._tensor[first : first + count])
+            part, weight = self._tensor[first : first + len(updates)] @ updates, 1.0
+        # A sum is one pass without temporaries; it is finite only if every summand is.
+        if math.isfinite(part.sum()):
+            self._total.add_(part, alpha=weight)
+            return
+        bad = set(not_finite(updates))
+        self.lost += [first + each for each in sorted(bad)]
+        for each in range(len(updates)):
+            if each not in bad:
+                self._total.add_(updates[each], alpha=float(self.weights[first + each]))
 
     def result(self) -> Tensor | None:
         """The mix; None if nobody's update was finite."""
@@ -106,7 +109,8 @@ class Hold:
         self.lost: list[int] = []
 
     def add(self, first: int, updates: Tensor) -> None:
-        self.lost += [first + each for each in not_finite(updates)]
+        if not math.isfinite(updates.sum()):
+            self.lost += [first + each for each in not_finite(updates)]
         self.updates[first : first + len(updates)] = updates
 
     def gram(self) -> Array:
@@ -130,8 +134,4 @@ class Hold:
 
 def not_finite(updates: Tensor) -> list[int]:
     """Which rows hold a nan or an infinity."""
-    # A sum is one pass without temporaries; it is finite only if every summand is.
-    sums = updates.sum(1)
-    if torch.isfinite(sums.sum()):
-        return []
     return [each for each in range(len(updates)) if not torch.isfinite(updates[each]).all()]

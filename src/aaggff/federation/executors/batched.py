@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from torch.nn import functional as F
 
 from aaggff.errors import UserError
-from aaggff.federation.executors.arena import Arena
+from aaggff.federation.executors.arena import LINE, Arena
 from aaggff.federation.executors.base import Array, Index, Sink, Work
 from aaggff.federation.executors.closed_form import Steps
 from aaggff.federation.executors.schedule import Schedule, schedule
-from aaggff.federation.executors.sequential import one_thread
 from aaggff.federation.executors.stack import LinearStack, linear_stack
+from aaggff.federation.executors.threads import one_thread
 
 Floats = NDArray[np.float32]
 
@@ -28,8 +28,8 @@ KEPT_BYTES = 2**28
 """Samples kept from round to round, and the most a cohort may have at a time."""
 MODEL_BYTES = 2**24
 """The models trained at a time: larger cohorts go in groups, so memory does not grow with them."""
-_ROWS = 2**14
-"""Samples gathered at a time while training: about a megabyte of 16 numbers each."""
+BLOCK_BYTES = 2**20
+"""Samples gathered at a time: they should still be in the cache when they are used."""
 
 
 class Batched:
@@ -45,6 +45,8 @@ class Batched:
         self._stack: LinearStack = stack
         self._binary = work.data.task.kind == "binary"
         self._arena = Arena(work.data, stack.inputs, KEPT_BYTES)
+        self._block = max(LINE, BLOCK_BYTES // (4 * self._arena.x.shape[1]))
+        """Rows gathered at a time."""
         self._latest: tuple[bytes, Schedule] | None = None
 
     def losses(self, round: int, clients: Index) -> Array:
@@ -55,7 +57,8 @@ class Batched:
 
     def train(self, round: int, clients: Index, sink: Sink) -> None:
         first = 0
-        with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # a client may diverge
+        # A client may diverge: that is seen, and said, where its update is mixed.
+        with one_thread(numpy=True), np.errstate(over="ignore", invalid="ignore"):
             for group in self._groups(clients):
                 sink.add(first, torch.from_numpy(self._train(round, group)))
                 first += len(group)
@@ -65,32 +68,30 @@ class Batched:
 
     def _losses(self, clients: Index, matrices: list[Floats]) -> Array:
         """F_i of one model for all clients: one product a layer over everybody's samples."""
-        sizes = self.work.data.train_sizes[clients]
-        starts = self._arena.place(clients)
-        ends = np.cumsum(sizes)
-        if (np.diff(starts) == sizes[:-1]).all():
-            rows: slice | Index = slice(int(starts[0]), int(starts[0] + ends[-1]))
-        else:
-            rows = np.repeat(starts - ends + sizes, sizes) + np.arange(ends[-1])
-        x, y = self._arena.x[rows], self._arena.y[rows]
-        losses = np.concatenate(
-            [
-                self._each_loss(
-                    x[first : first + 4 * _ROWS], y[first : first + 4 * _ROWS], matrices
-                )
-                for first in range(0, len(x), 4 * _ROWS)
-            ]
-        )
-        if (sizes == sizes[0]).all():
+        places = self._arena.place(clients)
+        x, y, total = self._arena.x, self._arena.y, int(places.ends[-1])
+        if places.rows is not None:
+            y = y.take(places.rows)
+        found = []
+        # The same blocks, each from a cache line on, whether samples lie side by side or are
+        # gathered: so what the arena happens to hold changes no bit.
+        for low in range(places.first, places.first + total, self._block):
+            high = min(low + self._block, places.first + total)
+            rows = places.rows
+            inputs = x[low:high] if rows is None else self._arena.gather(rows[low:high])
+            found.append(self._each_loss(inputs, y[low:high], matrices))
+        losses = found[0] if len(found) == 1 else np.concatenate(found)
+        if places.alike:
             alike: Array = losses.reshape(len(clients), -1).mean(1, dtype=np.float64)
             return alike
-        mean: Array = np.add.reduceat(losses, ends - sizes, dtype=np.float64) / sizes
+        starts = places.ends - places.sizes
+        mean: Array = np.add.reduceat(losses, starts, dtype=np.float64) / places.sizes
         return mean
 
     def _each_loss(self, x: Floats, y: NDArray[Any], matrices: list[Floats]) -> Floats:
         # torch, not numpy: these are few and large, and numpy's BLAS would start threads.
         targets = torch.from_numpy(y)
-        outputs = torch.from_numpy(x) @ torch.from_numpy(matrices[0])
+        outputs = torch.from_numpy(x[:, : len(matrices[0])]) @ torch.from_numpy(matrices[0])
         for matrix in matrices[1:]:
             layer = torch.from_numpy(matrix)
             outputs = torch.addmm(layer[-1], outputs.relu_(), layer[:-1])
@@ -105,10 +106,10 @@ class Batched:
     def _train(self, round: int, clients: Index) -> Floats:
         """Every client's Delta_i, one a row."""
         work, stack, local = self.work, self._stack, self.work.local
-        sizes = work.data.train_sizes[clients]
-        starts = self._arena.place(clients)
+        places = self._arena.place(clients)
+        sizes, starts = places.sizes, places.starts
         # Those with most steps first, so that who still has something to do is a slice.
-        order = None if (sizes == sizes[0]).all() else np.argsort(-sizes, kind="stable")
+        order = None if places.alike else np.argsort(-sizes, kind="stable")
         if order is not None:
             clients, sizes, starts = clients[order], sizes[order], starts[order]
         plan = self._plan(sizes)
@@ -129,25 +130,20 @@ class Batched:
         self, plan: Schedule, table: Index
     ) -> Iterator[tuple[Floats, NDArray[Any], Floats | None]]:
         """The samples of each step, gathered for several steps at a time."""
-        batch, arena = self.work.local.batch_size, self._arena
-        number, offsets = len(plan.active), plan.offsets
-        first = 0
-        while first < number:
-            last = first + 1
-            while last < number and offsets[last + 1] - offsets[first] <= _ROWS:
-                last += 1
-            begin = offsets[first]
-            rows = table[begin : offsets[last]]
-            x, y = arena.x.take(rows, axis=0), arena.y.take(rows)
+        batch, arena, width = self.work.local.batch_size, self._arena, self._stack.inputs + 1
+        for first, last in plan.blocks(self._block):
+            low, high = plan.offsets[first], plan.offsets[last]
+            rows = table[low:high]
+            x, y = arena.gather(rows)[:, :width], arena.y.take(rows)
+            if plan.active[first] == plan.active[last - 1]:
+                # As many clients at each: one cut for all steps, which costs less than the steps'.
+                each = last - first, plan.active[first], batch, -1
+                yield from zip(x.reshape(each), y.reshape(each), plan.scale[first:last])
+                continue
             for step in range(first, last):
-                here = slice(offsets[step] - begin, offsets[step + 1] - begin)
-                active = plan.active[step]
-                yield (
-                    x[here].reshape(active, batch, -1),
-                    y[here].reshape(active, batch, 1),
-                    plan.scale[step],
-                )
-            first = last
+                here = slice(plan.offsets[step] - low, plan.offsets[step + 1] - low)
+                shape = plan.active[step], batch, -1
+                yield x[here].reshape(shape), y[here].reshape(shape), plan.scale[step]
 
     def _plan(self, sizes: Index) -> Schedule:
         """The schedule, made anew only when the cohort's sizes are others than last time."""
@@ -159,7 +155,7 @@ class Batched:
     def _groups(self, clients: Index) -> Iterator[Index]:
         """The cohort in groups whose models and samples are bounded in memory."""
         models = max(1, MODEL_BYTES // (4 * self.work.flat.size))
-        samples = KEPT_BYTES // (4 * (self._stack.inputs + 1))
+        samples = KEPT_BYTES // (4 * self._arena.x.shape[1])
         sizes = self.work.data.train_sizes[clients]
         if len(clients) <= models and int(sizes.sum()) <= samples:
             yield clients

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -11,6 +13,17 @@ from aaggff.federation.local import LocalTraining
 
 Floats = NDArray[np.float32]
 Targets = NDArray[np.float32] | NDArray[np.int64]
+
+
+class _Layer(NamedTuple):
+    """What a hidden layer's units are for every sample of every model's batch."""
+
+    outputs: Floats
+    """Before the ReLU."""
+    inputs: Floats
+    """After it, as the next layer sees them: the last column stays 1, for the bias."""
+    error: Floats
+    """d loss / d outputs."""
 
 
 class Steps:
@@ -32,38 +45,56 @@ class Steps:
         self.models = [np.repeat(matrix[None], copies, axis=0) for matrix in received]
         batch, widths = local.batch_size, stack.widths[1:]
         # Whatever a step writes has its place, so that no step allocates.
-        self._out = [np.empty((copies, batch, width), np.float32) for width in widths]
-        self._hidden = [np.ones((copies, batch, width + 1), np.float32) for width in widths[:-1]]
-        self._back = [np.empty((copies, batch, width), np.float32) for width in widths[:-1]]
+        self._error = np.empty((copies, batch, widths[-1]), np.float32)
         self._gradients = [np.empty_like(model) for model in self.models]
         self._velocity = [np.zeros_like(m) for m in self.models] if local.momentum else []
+        self._layers = [
+            _Layer(
+                np.empty((copies, batch, width), np.float32),
+                np.ones((copies, batch, width + 1), np.float32),
+                np.empty((copies, batch, width), np.float32),
+            )
+            for width in widths[:-1]
+        ]
+        self._active = copies
+        self._training = self.models
         self._binary = widths[-1] == 1
         self._plain = not (local.prox or local.clip or local.momentum)
 
     def step(self, x: Floats, y: Targets, scale: Floats | None) -> None:
         """One batch of each of the first len(x) models: x [k, B, inputs + 1], y [k, B, 1].
 
-        y holds -1 and 1 for a binary task, else the classes. scale: see `Schedule`.
+        y holds -1 and 1 for a binary task, else the classes. scale: see `Schedule`. Who takes no
+        part in a step takes part in none that follow.
         """
-        active = len(x)
-        models = [model[:active] for model in self.models]
-        layers = [x]
-        for model, out, hidden in zip(models, self._out, self._hidden):
-            outputs = np.matmul(layers[-1], model, out=out[:active])
-            layers.append(hidden[:active])  # its last column stays 1, for the bias
-            np.maximum(outputs, 0.0, out=layers[-1][:, :, :-1])
-        error = np.matmul(layers[-1], models[-1], out=self._out[-1][:active])
+        if len(x) != self._active:
+            self._narrow(len(x))
+        models, gradients, layers = self._training, self._gradients, self._layers
+        inputs = x
+        for model, layer in zip(models, layers):
+            np.matmul(inputs, model, out=layer.outputs)
+            inputs = layer.inputs
+            np.maximum(layer.outputs, 0.0, out=inputs[:, :, :-1])
+        error = np.matmul(inputs, models[-1], out=self._error)
         self._residual(error, y)
         if scale is not None:
-            error *= scale.reshape(active, -1, 1)
-        gradients = [gradient[:active] for gradient in self._gradients]
-        for depth in range(len(models) - 1, -1, -1):
-            np.matmul(layers[depth].swapaxes(1, 2), error, out=gradients[depth])
-            if depth:
-                weights = models[depth][:, :-1].swapaxes(1, 2)
-                error = np.matmul(error, weights, out=self._back[depth - 1][:active])
-                error *= layers[depth][:, :, :-1] > 0.0
+            error *= scale.reshape(self._active, -1, 1)
+        for depth in range(len(layers), 0, -1):
+            layer = layers[depth - 1]
+            np.matmul(layer.inputs.swapaxes(1, 2), error, out=gradients[depth])
+            error = np.matmul(error, models[depth][:, :-1].swapaxes(1, 2), out=layer.error)
+            error *= layer.inputs[:, :, :-1] > 0.0
+        np.matmul(x.swapaxes(1, 2), error, out=gradients[0])
         self._descend(models, gradients)
+
+    def _narrow(self, active: int) -> None:
+        """Go on with the first `active` models only."""
+        self._active = active
+        self._training = [model[:active] for model in self.models]
+        self._error = self._error[:active]
+        self._gradients = [gradient[:active] for gradient in self._gradients]
+        self._velocity = [velocity[:active] for velocity in self._velocity]
+        self._layers = [_Layer(*(part[:active] for part in layer)) for layer in self._layers]
 
     def _residual(self, logits: Floats, y: Targets) -> None:
         """d loss / d logit, in place: sigmoid(z) - y, or softmax(z) - onehot(y)."""
@@ -102,7 +133,7 @@ class Steps:
             if local.weight_decay:
                 gradient += local.weight_decay * model
             if local.momentum:
-                velocity = self._velocity[place][: len(gradient)]
+                velocity = self._velocity[place]
                 velocity *= local.momentum
                 velocity += gradient
                 model -= self.lr * velocity

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,16 @@ class Schedule:
     kept: NDArray[np.bool_] | None
     """With a number of steps: which of the last epochs' samples are used at all."""
     epochs: int
+
+    def blocks(self, most: int) -> Iterator[tuple[int, int]]:
+        """Steps first..last - 1 at a time, of `most` rows or of one step."""
+        first, number = 0, len(self.active)
+        while first < number:
+            last = first + 1
+            while last < number and self.offsets[last + 1] - self.offsets[first] <= most:
+                last += 1
+            yield first, last
+            first = last
 
     def rows(self, starts: Index, seed: int, round: int, clients: Index, sizes: Index,
              batch: int) -> Index:  # fmt: skip

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -12,14 +10,15 @@ from torch import Tensor
 
 from aaggff.federation.client import mean_loss, train_client
 from aaggff.federation.executors.base import Array, Index, Sink, Work
+from aaggff.federation.executors.threads import one_thread
 from aaggff.federation.seeds import derive
 
 
 class Sequential:
     """Every client's work in turn, on one working copy of the model.
 
-    It uses one thread even where there are more: sums split over threads differ in their last
-    bits, and a result must not depend on how many cores a machine has. `processes` has all cores.
+    It uses one thread even where there are more, so that a result does not depend on how many
+    there are. `processes` has all cores.
     """
 
     name = "sequential"
@@ -87,19 +86,6 @@ class OneClient:
         if integers is None or after is None:
             return update
         return torch.cat([update, (integers - after).to(update.dtype)])
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let torch use one thread."""
-    before = torch.get_num_threads()
-    if before != 1:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        if before != 1:
-            torch.set_num_threads(before)
 
 
 def _devices(theta: Tensor) -> list[torch.device]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from aaggff.federation.data import Task
+from aaggff.federation.executors.arena import aligned
 
 Array = NDArray[np.float32]
 
@@ -41,20 +42,23 @@ class LinearStack:
 
     def matrices(self, theta: Array) -> list[Array]:
         """The layers' matrices of one flat model (torch's order: weight, bias, weight, ...)."""
+        if self.widths[1:] == (1,):
+            return [theta.reshape(-1, 1)]  # already weight, bias
         found, start = [], 0
         for inputs, outputs in pairwise(self.widths):
-            weight = theta[start : start + inputs * outputs].reshape(outputs, inputs)
-            start += inputs * outputs
-            bias = theta[start : start + outputs]
-            start += outputs
-            found.append(np.concatenate([weight.T, bias[None]]))
+            middle, end = start + inputs * outputs, start + (inputs + 1) * outputs
+            matrix = aligned(inputs + 1, outputs)
+            matrix[:-1] = theta[start:middle].reshape(outputs, inputs).T
+            matrix[-1] = theta[middle:end]
+            found.append(matrix)
+            start = end
         return found
 
     def vectors(self, matrices: list[Array]) -> Array:
         """k flat models from each layer's k matrices."""
         copies = len(matrices[0])
         if self.widths[1:] == (1,):
-            return matrices[0].reshape(copies, -1)  # already in torch's order
+            return matrices[0].reshape(copies, -1)
         return np.concatenate(
             [
                 part
