@@ -12,6 +12,7 @@ from aaggff.version import __version__
 
 if TYPE_CHECKING:
     from aaggff.data.arrays import from_arrays, from_dataframe, from_torch_datasets
+    from aaggff.decision.regret import track_regret
     from aaggff.experiments.load import load_runs
     from aaggff.federation.federation import Federation
 
@@ -22,6 +23,7 @@ _ON_DEMAND = {
     "from_dataframe": "aaggff.data.arrays",
     "from_torch_datasets": "aaggff.data.arrays",
     "load_runs": "aaggff.experiments.load",
+    "track_regret": "aaggff.decision.regret",
 }
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "from_torch_datasets",
     "load_runs",
     "methods",
+    "track_regret",
 ]
 
 

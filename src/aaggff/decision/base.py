@@ -26,6 +26,8 @@ class Decision:
     weights: Array
     sizes: Array
     responses: Array | None = None
+    before: Array | None = None
+    """p^(t): what these clients weighed among *all* before this round, where the rule knows."""
     set_aside: Mapping[Hashable, str] = field(default_factory=dict)
     step: float = 1.0
     """Factor on the mixed update; only q-FedAvg as its authors run it departs from 1."""
@@ -61,6 +63,9 @@ class DecisionMaker(ABC):
 
     last: Decision | None = None
     """The decision of the latest round, for records and for the curious."""
+
+    accounts: bool = False
+    """True while a regret tracker listens: then `Decision.before` is filled even if that costs."""
 
     @abstractmethod
     def decide(
@@ -98,12 +103,22 @@ class DecisionMaker(ABC):
     def forget(self, ids: Iterable[Hashable]) -> None:  # noqa: B027
         """Clients who left for good: drop what is kept about them. Stateless rules keep nothing."""
 
+    def regret_bound(self, rounds: int, *, everybody: bool) -> float | None:
+        """The most regret a theorem allows this rule after so many rounds; None: no theorem.
+
+        Args:
+            rounds: T.
+            everybody: whether all clients reported in every one of them.
+        """
+        return None
+
     def settle(
         self,
         reports: Reports,
         weights: Array,
         responses: Array | None = None,
         step: float = 1.0,
+        before: Array | None = None,
     ) -> Array:
         """Remember this round as `last`; its weights, aligned with everybody who reported."""
         # With nobody left the weights are the prior, which is about everybody already.
@@ -114,6 +129,7 @@ class DecisionMaker(ABC):
             weights=aligned,
             sizes=reports.all_sizes,
             responses=None if responses is None else spread(responses),
+            before=None if before is None else spread(before),
             set_aside=reports.set_aside,
             step=step,
         )

@@ -18,6 +18,7 @@ in which nothing is large or small and strength 0 is the prior.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -104,13 +105,27 @@ class OnlineNewton(DecisionMaker):
         here = np.array([self._slots[name] for name in as_list(reports.ids)])
         order = np.argsort(here)  # who answered first must not matter, not even in the last digit
         responses = self.response(reports.losses[order])  # eq. 8
+        before = self.weights[here]
         self._learn(here[order], responses)
         held = self.weights[here]
         mass = total(held)
         weights = held / mass if mass > 0 else prior_weights(reports.sizes, self.prior)
         in_order = np.empty(order.size)
         in_order[order] = responses
-        return self.settle(reports, weights, in_order)
+        return self.settle(reports, weights, in_order, before=before)
+
+    @property
+    def largest(self) -> float:
+        """L, the largest entry a gradient can have."""
+        return self.response.high / (1.0 + self.response.low)
+
+    def regret_bound(self, rounds: int, *, everybody: bool) -> float | None:
+        """Theorem 1: 2LK (1/strength + log(1 + strength T/(16K)))."""
+        count = self.weights.size
+        if not everybody or self.prior != "uniform" or count == 0 or self.strength == 0:
+            return None
+        growth = math.log1p(self.strength * rounds / (16.0 * count))
+        return 2.0 * self.largest * count * (1.0 / self.strength + growth)
 
     def _learn(self, here: NDArray[np.intp], responses: Array) -> None:
         """One round of eq. 9."""
@@ -119,8 +134,7 @@ class OnlineNewton(DecisionMaker):
         apart = np.zeros(count)
         apart[here] = (responses - mean) * (count / here.size)  # r~ - rbar, 1/C = K/n
         inner = mean + float(self.weights @ apart) if here.size == count else mean
-        lipschitz = self.response.high / (1.0 + self.response.low)
-        h = apart / (-lipschitz * (1.0 + inner))
+        h = apart / (-self.largest * (1.0 + inner))
         self._drift += (1.0 - float(h @ self.weights) / 4.0) * h
         self._curvature.add(h)
         self.round += 1

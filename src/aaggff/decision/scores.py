@@ -145,13 +145,17 @@ class Scores:
         vars(self).update(state)
         self._view()
 
+    def known(self) -> Array:
+        """All scores, in the order of `items`."""
+        values = self.values[: self.count]
+        if not self.named:
+            return values.copy()
+        return np.concatenate([values, np.array(list(self.named.values()))])
+
     def items(self) -> tuple[Ids, Array]:
         """All ids and their scores: integers first, each kind in order of arrival."""
-        numbers, values = self.ids[: self.count].copy(), self.values[: self.count].copy()
-        if not self.named:
-            return numbers, values
-        named = np.array(list(self.named.values()))
-        return [*numbers.tolist(), *self.named], np.concatenate([values, named])
+        numbers = self.ids[: self.count].copy()
+        return ([*numbers.tolist(), *self.named] if self.named else numbers), self.known()
 
     def without(self, gone: Iterable[Hashable]) -> Scores:
         """The scores of all others. O(clients ever seen)."""
