@@ -19,6 +19,15 @@ def only_one(**ways: bool) -> None:
         raise UserError(f"choose one of {', '.join(names[:-1])} and {names[-1]}")
 
 
+def parse_names(text: str) -> list[str]:
+    """Names separated by commas.
+
+    >>> parse_names("berka, mqp")
+    ['berka', 'mqp']
+    """
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
 def parse_methods(text: str) -> list[Labelled]:
     """Methods separated by commas, none twice."""
     found = [parse_method(part) for part in text.split(",") if part.strip()]

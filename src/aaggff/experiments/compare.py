@@ -14,6 +14,7 @@ from aaggff.errors import UserError, unknown
 from aaggff.experiments import jobs
 from aaggff.experiments.jobs import Failed, Job, Outcome
 from aaggff.experiments.labels import Labelled, parse_method
+from aaggff.experiments.limits import partial_copy
 from aaggff.experiments.pool import Pool, Tell, cores
 from aaggff.experiments.statistics import Difference, paired
 
@@ -68,8 +69,8 @@ class Comparison:
     rounds: int
     seeds: list[int]
     outcomes: dict[str, list[Outcome]]
-    left_out: list[str] = field(default_factory=list)
-    """Why which method of "all" was not run, a line each."""
+    notes: list[str] = field(default_factory=list)
+    """What else to know: a partial copy of the data, methods of "all" not run; a line each."""
     stand_in: bool = False
     directory: Path | None = None
 
@@ -160,7 +161,7 @@ def compare(
         planned[0].config.rounds,
         list(seeds),
         by_label,
-        left_out,
+        [*partial_copy(planned[0].config), *left_out],
         first.stand_in,
         out,
     )

@@ -16,6 +16,7 @@ from aaggff.experiments.compare import Heard, choose, plan, try_all
 from aaggff.experiments.grids import DIALS, Grid, candidates, check_grid, own
 from aaggff.experiments.jobs import Outcome
 from aaggff.experiments.labels import Labelled
+from aaggff.experiments.limits import partial_copy
 from aaggff.experiments.statistics import interval, resamples
 
 Array = NDArray[np.float64]
@@ -62,7 +63,7 @@ class Frontier:
     rounds: int
     seeds: list[int]
     points: list[Point]
-    left_out: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     """Methods, and values of a dial, that there is no point of: a line each."""
     stand_in: bool = False
 
@@ -192,7 +193,7 @@ def frontier(
     """Run every method along its dial (`grids.DIALS`, or one's own `grid`) and gather the points.
 
     A method without a dial, such as FedAvg, is one point. A value that diverges under any seed
-    has no point, and is named in `left_out`.
+    has no point, and is named in `notes`.
 
     >>> found = frontier("heart", ["fedavg", "term"], [1, 2], grid={"lam": [1, 10]}, workers=1,
     ...                  settings={"rounds": 3})
@@ -229,7 +230,7 @@ def frontier(
         planned[0].config.rounds,
         list(seeds),
         points,
-        left_out,
+        [*partial_copy(planned[0].config), *left_out],
         first.stand_in,
     )
 

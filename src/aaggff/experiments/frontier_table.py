@@ -44,7 +44,7 @@ def _notes(frontier: Frontier) -> Iterator[str]:
     if frontier.stand_in:
         yield "STAND-IN DATA: a likeness; its numbers say nothing about the real data set."
     yield "* on the frontier: no other point is as good on both and better on one, in the mean."
-    yield from frontier.left_out
+    yield from frontier.notes
 
 
 def _best(frontier: Frontier, source: str) -> Sheet:

@@ -93,12 +93,22 @@ def _notes(comparison: Comparison, reference: str) -> Iterator[str]:
         "least one). Gini: x 100. gap: best client less worst. loss: on test parts; worst loss: "
         "one client's."
     )
-    yield from comparison.left_out
+    yield from comparison.notes
     if not reference:
         if len(comparison.outcomes) > 1:
             yield "Add fedavg or uniform to the methods to see differences and their intervals."
         return
     seeds, tests = len(comparison.seeds), comparison.tests()
+    yield from few_seeds(seeds, tests)
+    if seeds >= pairs_needed(tests, LEVEL):
+        yield (
+            f"* differs from {NAMES[reference]} (Wilcoxon's signed-rank test over {seeds} seeds, "
+            f"Holm's correction for all {tests} tests below, level {LEVEL:g})."
+        )
+
+
+def few_seeds(seeds: int, tests: int) -> Iterator[str]:
+    """What so few seeds cannot say, if they are few."""
     if 1 < seeds < FEW:
         yield (
             f"With {seeds} seeds an interval is the range of the differences, and holds the true "
@@ -110,11 +120,6 @@ def _notes(comparison: Comparison, reference: str) -> Iterator[str]:
             f"Nothing is marked: with {seeds} seed{'s' if seeds > 1 else ''} no difference can be "
             f"significant. Wilcoxon's smallest p is {smallest_p(seeds):.2g}, before Holm's "
             f"correction for {tests} tests; {needed} seeds could show one."
-        )
-    else:
-        yield (
-            f"* differs from {NAMES[reference]} (Wilcoxon's signed-rank test over {seeds} seeds, "
-            f"Holm's correction for all {tests} tests below, level {LEVEL:g})."
         )
 
 

@@ -13,6 +13,7 @@ from aaggff.experiments.compare import MEASURES, Heard, Measure, choose, plan, t
 from aaggff.experiments.grids import PAPER, Grid, candidates, check_grid, own
 from aaggff.experiments.jobs import Failed, Job, Outcome
 from aaggff.experiments.labels import Labelled
+from aaggff.experiments.limits import partial_copy
 from aaggff.experiments.objective import Objective, parse_objective
 
 KEEP = 3
@@ -45,7 +46,7 @@ class Tuning:
     objective: Objective
     trials: dict[str, list[Trial]]
     """By method, in the grid's order."""
-    left_out: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     stand_in: bool = False
 
     def chosen(self) -> dict[str, Trial]:
@@ -137,7 +138,7 @@ def tune(
         planned[0].config.rounds,
         objective,
         {method: [trials[each.label] for each in family] for method, family in families.items()},
-        left_out,
+        [*partial_copy(planned[0].config), *left_out],
         finished[0].stand_in,
     )
 

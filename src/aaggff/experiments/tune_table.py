@@ -65,4 +65,4 @@ def _notes(tuning: Tuning, sorted_out: bool) -> Iterator[str]:
         for trial in trials:
             if trial.failed:
                 yield f"{trial.candidate.label} failed: {trial.failed}"
-    yield from tuning.left_out
+    yield from tuning.notes
