@@ -14,25 +14,26 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import httpx
 
+from aaggff.deploy.flower.environment import QUIET
 from aaggff.errors import UserError
-
-QUIET = {
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "RAY_USAGE_STATS_ENABLED": "0",
-}
-"""Flower calls nobody, and does not build an environment a run."""
+from aaggff.federation.record import DONE, ROUNDS
 
 MARK = "AAGGFF_LOCAL_FEDERATION"
 """In the environment of all that is started here, so that it can be found and ended."""
+
+KNOWN_KEY = "[code: 23]"
+"""Flower's answer to a public key that is registered already."""
+
+ACCEPTED = "SuperNode ID:"
+"""What a SuperNode says when the SuperLink has let it in."""
 
 FINISHED = ("finished:completed", "finished:failed", "finished:stopped")
 
@@ -61,7 +62,9 @@ class LocalFederation:
         self.prefix = [list(command) for command in prefix] or [[] for _ in range(sites)]
         self.port = free_port(host)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
-        self.home.mkdir(parents=True, exist_ok=True)
+        self._said: dict[str, int] = {}  # how long a process's log was when it was started
+        # The database holds models and updates: nobody else's business.
+        self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         here = str(Path(sys.executable).parent)
         self.environment = {
             **os.environ,
@@ -84,16 +87,20 @@ class LocalFederation:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for name in list(self.running):
+        for site in [name for name in self.running if name != "superlink"]:
+            self.running[site].terminate()  # all together, then one after the other
+        for name in sorted(self.running):
             self.stop(name)
+        _end(lambda: self.processes())
 
     def start(self) -> None:
-        """The SuperLink, every site registered, every SuperNode."""
+        """The SuperLink, every site registered, every SuperNode accepted."""
         self.start_superlink()
         for site in range(self.sites):
             self.register(site)
         for site in range(self.sites):
             self.start_site(site)
+        self.until_accepted()
 
     def start_superlink(self) -> None:
         """Also again after it was killed: the database remembers the sites."""
@@ -112,66 +119,124 @@ class LocalFederation:
 
     def register(self, site: int) -> None:
         """Tell the SuperLink a site's public key: without it the site is refused."""
-        self._flwr("supernode", "register", str(self.keys / f"site-{site}.pub"), "here")
+        try:
+            self._flwr("supernode", "register", str(self.keys / f"site-{site}.pub"), "here")
+        except UserError as error:
+            # The database of an earlier start knows it already.
+            if KNOWN_KEY not in str(error):
+                raise
 
-    def start_site(self, site: int, *, name: str | None = None, key: Path | None = None) -> None:
+    def start_site(self, site: int) -> None:
         """The site's SuperNode, which proves with its private key who it is."""
         self._spawn(
-            name or f"site-{site}",
+            f"site-{site}",
             [
                 *self.prefix[site],
                 program("flower-supernode"),
                 *("--root-certificates", str(self.keys / "ca.crt")),
-                *("--auth-supernode-private-key", str(key or self.keys / f"site-{site}.key")),
+                *("--auth-supernode-private-key", str(self.keys / f"site-{site}.key")),
                 *("--superlink", f"{self.host}:{self.port}"),
                 *("--host", "127.0.0.1", "--port", str(free_port("127.0.0.1"))),
                 *("--node-config", f"partition-id={site} num-partitions={self.sites}"),
             ],
         )
 
-    def submit(self, **settings: object) -> str:
-        """Start a run; its id."""
-        words = [f"{name.replace('_', '-')}={_toml(value)}" for name, value in settings.items()]
+    def until_accepted(self, timeout: float = 150) -> None:
+        """Until the SuperLink has let every site in.
+
+        A site that was killed counts as there until it has missed two heartbeats, a minute or so;
+        till then its successor is refused, ends, and is started again here.
+        """
+        end = time.monotonic() + timeout
+        waiting = set(range(self.sites))
+        while waiting:
+            if time.monotonic() > end:
+                last = self.log(f"site-{min(waiting)}")[-2000:]
+                raise UserError(f"sites {sorted(waiting)} were not let in:\n{last}")
+            time.sleep(0.3)
+            for site in sorted(waiting):
+                name = f"site-{site}"
+                if ACCEPTED in self.log(name)[self._said[name] :]:
+                    waiting.remove(site)
+                elif self.running[name].poll() is not None:
+                    self.stop(name)
+                    self.start_site(site)
+
+    def submit(self, settings: Mapping[str, object]) -> str:
+        """Start a run with settings of the app's own (`rounds`, `method`, ...); its id."""
+        words = [f"{name}={_toml(value)}" for name, value in settings.items()]
         chosen = ["--run-config", " ".join(words)] if words else []
         said = self._flwr("run", str(self.app), "here", "--format", "json", *chosen)
-        return str(json.loads(said)["run-id"])
+        answer = json.loads(said)
+        if "run-id" not in answer:  # flwr's exit code is 0 all the same
+            raise UserError(f"flwr run: {answer.get('error-message', said).strip()}")
+        return str(answer["run-id"])
 
     def status(self, run: str) -> str:
         """pending, starting, running, or finished:completed, :failed, :stopped."""
         said = json.loads(self._flwr("list", "here", "--run-id", run, "--format", "json"))
         return str(said["runs"][0]["status"])
 
-    def wait(self, run: str, timeout: float) -> str:
-        """Until a run is over; its last status."""
-        end = time.monotonic() + timeout
-        while (status := self.status(run)) not in FINISHED:
+    def run_log(self, run: str) -> str:
+        """What the ServerApp of a run has said."""
+        return self._flwr("log", run, "here", "--show")
+
+    def follow(self, run: str, directory: Path, timeout: float) -> Iterator[dict[str, Any]]:
+        """The records of a run's rounds as they are written, until it is over.
+
+        A run that does not end well is a UserError with the last words of its ServerApp.
+        """
+        end, asked = time.monotonic() + timeout, time.monotonic()
+        seen, status = 0, ""
+        while True:
+            # Asking costs a second of processor time; looking at the record costs nothing.
+            patience = 2 if (directory / DONE).exists() else 15
+            if time.monotonic() - asked > patience:
+                status, asked = self.status(run), time.monotonic()
+            records = read_records(directory)
+            yield from records[seen:]
+            seen = len(records)
+            if status in FINISHED:
+                break
             if time.monotonic() > end:
                 raise TimeoutError(f"run {run} is {status} after {timeout:.0f} s")
-            time.sleep(1)
-        return status
+            time.sleep(0.3)
+        if status != FINISHED[0]:
+            last = "\n".join(self.run_log(run).strip().splitlines()[-15:])
+            raise UserError(f"run {run} ended as {status}:\n{last}")
 
-    def processes(self, name: str) -> dict[int, str]:
+    def processes(self, name: str = "") -> dict[int, str]:
         """Process id -> command line of a process and all it has started, and they theirs.
 
         Flower detaches what it starts, so neither parents nor groups tell; the environment does.
+        Without a name: all processes of this federation.
         """
-        mark, found = f"{MARK}={self._mark(name)}".encode(), {}
+        mark = f"{MARK}={self._mark(name)}".encode()
+        found = {}
         for entry in Path("/proc").glob("[0-9]*"):
             try:
-                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                marks = (entry / "environ").read_bytes().split(b"\0")
+                if any(m == mark if name else m.startswith(mark) for m in marks):
                     words = (entry / "cmdline").read_bytes().split(b"\0")
-                    found[int(entry.name)] = b" ".join(words).decode()
+                    found[int(entry.name)] = b" ".join(words).decode(errors="replace")
             except OSError:  # gone meanwhile, or somebody else's
                 continue
         return found
 
     def stop(self, name: str) -> None:
+        """End a process and all it started. A site says good-bye, if it can within seconds."""
+        process = self.running[name]
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=10)
+        self.kill(name)
+
+    def kill(self, name: str) -> None:
         """End a process and all it started, at once: kill -9."""
         process = self.running.pop(name)
-        for pid in {process.pid, *self.processes(name)}:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        process.kill()
         process.wait(timeout=30)
+        _end(lambda: self.processes(name))
 
     def _mark(self, name: str) -> str:
         return f"{self.home}:{name}"
@@ -181,7 +246,9 @@ class LocalFederation:
         return (self.home / f"{name}.log").read_text(errors="replace")
 
     def _spawn(self, name: str, command: list[str]) -> None:
-        with (self.home / f"{name}.log").open("ab") as log:
+        path = self.home / f"{name}.log"
+        self._said[name] = len(self.log(name)) if path.exists() else 0
+        with path.open("ab") as log:
             self.running[name] = subprocess.Popen(
                 command,
                 stdout=log,
@@ -189,6 +256,7 @@ class LocalFederation:
                 stdin=subprocess.DEVNULL,
                 env=self.environment | {MARK: self._mark(name)},
                 cwd=self.home,
+                umask=0o077,
                 start_new_session=True,
             )
 
@@ -220,6 +288,25 @@ class LocalFederation:
         return done.stdout
 
 
+def read_records(directory: Path) -> list[dict[str, Any]]:
+    """The rounds a run directory holds so far; a line that is still being written waits."""
+    with contextlib.suppress(FileNotFoundError):
+        lines = (directory / ROUNDS).read_text(encoding="utf-8").splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+    return []
+
+
+def _end(processes: Callable[[], dict[int, str]]) -> None:
+    """Kill until none is left: a process may start another while it is looked for."""
+    for _ in range(50):
+        if not (found := processes()):
+            return
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+
+
 def program(name: str) -> str:
     """A command of the environment this Python belongs to."""
     return str(Path(sys.executable).parent / name)
@@ -233,6 +320,14 @@ def free_port(host: str) -> int:
 
 
 def _toml(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return repr(value) if isinstance(value, (int, float)) else f"'{value}'"
+    """As Flower's --run-config wants it; text that is a TOML value already stays as it is.
+
+    >>> [_toml(value) for value in (True, 3, "3", "term", "cdf=frechet", "'term'")]
+    ['true', '3', '3', "'term'", "'cdf=frechet'", "'term'"]
+    """
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    try:
+        tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return f"'{text}'"
+    return text

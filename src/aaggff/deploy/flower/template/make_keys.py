@@ -1,6 +1,6 @@
 """Development certificates and keys: a certificate authority, the server's, one pair a site.
 
-    python make_keys.py --sites 4 --hosts localhost,127.0.0.1
+    python make_keys.py --sites 4 --hosts localhost,127.0.0.1,fl.example.org
 
 For production let your hospital's certificate authority sign the server's certificate, and let each
 site make its own pair and send you only the public half (`ssh-keygen -t ecdsa -b 384`).
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--sites", type=int, default=4, help="how many sites (default: 4)")
     parser.add_argument(
         "--hosts",
-        default="localhost,127.0.0.1,superlink",
+        default="localhost,127.0.0.1,superlink,gate",
         help="names and addresses under which sites reach the server",
     )
     parser.add_argument("--out", type=Path, default=Path("keys"), help="default: keys")

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from aaggff.deploy.flower import fair_mod, report_loss
+from aaggff.deploy.flower import fair_mod
 from aaggff.deploy.template_site import Site
 
 from . import task
 
+data = cache(task.data)  # read once, also where a process serves many messages
+
 
 def site(message: Message, context: Context) -> Site:
     """This site, holding the model it received."""
-    client = int(context.node_config["partition-id"])
+    number = int(context.node_config["partition-id"])
     seed = int(context.run_config["seed"])
-    training, testing = task.data(client, seed)
-    here = Site(training, testing, task.TASK, task.model(seed), task.LOCAL, client, seed)
+    training, testing = data(number, seed, str(context.node_config.get("data", "")))
+    here = Site(training, testing, task.TASK, task.model(seed), task.LOCAL, number, seed)
     received = message.content.array_records["arrays"]
     here.receive({name: array.numpy() for name, array in received.items()})
     return here
@@ -48,5 +52,5 @@ def evaluate(message: Message, context: Context) -> Message:
     here = site(message, context)
     value, loss, samples = here.evaluate()
     figures = {task.TASK.metric: value, "loss": loss, "num-examples": samples}
-    metrics = report_loss(figures, here.mean_loss(), context)
+    metrics = MetricRecord(figures | {"client-id": here.client})
     return Message(RecordDict({"metrics": metrics}), reply_to=message)

@@ -18,20 +18,21 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     config = context.run_config
-    seed, rounds = int(config["seed"]), int(config["rounds"])
+    seed = int(config["seed"])
     strategy = FairStrategy(
         str(config["method"]),
-        clients=int(config["clients"]),
+        clients=len(task.SITES),
         method_options=options(str(config["method-options"])),
         server_optimizer=str(config["server-optimizer"]),
-        min_train_nodes=int(config["least-clients"]),
+        fraction_train=float(config["fraction"]),
+        min_train_nodes=int(config["least-sites"]),
         start_timeout=float(config["start-timeout"]),
         client_lr=task.LOCAL.lr_at,
         two_phase=bool(config["two-phase"]),
         directory=Path(str(config["directory"])).expanduser(),
         dataset=task.NAME,
         metric=task.TASK.metric,
-        names=dict(enumerate(task.CLIENTS)),
+        names=dict(enumerate(task.SITES)),
         evaluate_every=int(config["evaluate-every"]),
         seed=seed,
     )
@@ -39,6 +40,6 @@ def main(grid: Grid, context: Context) -> None:
     strategy.start(
         grid,
         ArrayRecord(task.model(seed).state_dict()),
-        num_rounds=rounds,
+        num_rounds=int(config["rounds"]),
         timeout=float(config["round-timeout"]),
     )

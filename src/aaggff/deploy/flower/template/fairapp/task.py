@@ -14,7 +14,7 @@ from aaggff.federation.local import LocalTraining
 from aaggff.federation.setup import make_model
 
 NAME = "heart"
-CLIENTS = list(heart.HOSPITALS)  # the sites' names, in the order of their ids 0, 1, 2, ...
+SITES = list(heart.HOSPITALS)  # the sites' names, in the order of their ids 0, 1, 2, ...
 TASK = Task("binary", 1, "auroc")  # one logit; Task("multiclass", 10, "top1") has ten
 LOCAL = LocalTraining(lr=0.01, decay=0.999, decay_every=2, batch_size=20, epochs=1)
 
@@ -30,10 +30,11 @@ def model(seed: int) -> nn.Module:
     return make_model("logistic", heart.load(seed=seed), seed, torch.device("cpu"), {})
 
 
-def data(client: int, seed: int) -> tuple[Part, Part]:
+def data(site: int, seed: int, where: str) -> tuple[Part, Part]:
     """This site's own training and test part: (inputs, targets) and (inputs, targets).
 
-    On a real site read what lies there; `client` says which site this is.
+    On a real site read what lies at `where`: whatever its SuperNode was started with, as in
+    --node-config 'partition-id=0 data="/srv/ward.csv"'. `site` says which site this is.
     """
     hospitals = heart.load(seed=seed)
-    return hospitals.train(client), hospitals.test(client)
+    return hospitals.train(site), hospitals.test(site)
