@@ -87,7 +87,9 @@ def _convert(
     dtype = "int16" if vocabulary <= 2**15 - 1 else "int32"
     about["words"] = len(words)
     without = sum(user not in train for user in test)
-    about["notes"] = [f"{without:,} users have test rows only and are left out"] * (without > 0)
+    about["notes"] = _lacking(len(train))
+    if without:
+        about["notes"].append(f"{without:,} users have test rows only and are left out")
     with StoreWriter(
         store,
         "reddit",
@@ -182,9 +184,13 @@ def missing(folder: Path) -> list[str]:
     users = {
         user for file in files.get("train", files.get("all", [])) for user, _, _ in leaf_users(file)
     }
+    return _lacking(len(users))
+
+
+def _lacking(users: int) -> list[str]:
     paper = SPEC.statistics
     assert paper is not None
-    return [f"{len(users):,} of {paper.clients:,} users"] if len(users) < paper.clients else []
+    return [f"{users:,} of {paper.clients:,} users are here"] if users < paper.clients else []
 
 
 SPEC = DatasetSpec(

