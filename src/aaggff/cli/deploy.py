@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +11,8 @@ import typer
 app = typer.Typer(no_args_is_help=True)
 
 NEXT = {
-    "flower": "python make_keys.py && python federation.py  (see README.md)",
-    "nvflare": "see README.md",
+    "flower": ["python make_keys.py", "python federation.py rounds=5"],
+    "nvflare": ["python job.py --record record"],
 }
 
 
@@ -32,4 +33,7 @@ def new(
     from aaggff.deploy.template import new_app
 
     new_app(directory, framework)
-    typer.echo(f"wrote {directory}; next: cd {directory} && {NEXT[framework]}")
+    typer.echo(f"wrote {directory}; next:")
+    for command in (f"cd {shlex.quote(str(directory))}", *NEXT[framework]):
+        typer.echo(f"  {command}")
+    typer.echo("README.md there has the rest")
