@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     PublicFormat,
