@@ -32,3 +32,21 @@ def real(tmp_path: Path) -> Callable[[str], Path]:
         return tmp_path / "real"
 
     return link
+
+
+@pytest.fixture(scope="session")
+def small_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as `save_pretrained` writes it: a narrow BERT of one layer, untrained."""
+    from transformers import BertConfig, BertModel
+
+    folder = tmp_path_factory.mktemp("encoder")
+    config = BertConfig(
+        vocab_size=5_000,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=256,
+    )
+    BertModel(config).save_pretrained(folder)
+    return folder
