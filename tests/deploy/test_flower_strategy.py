@@ -184,13 +184,14 @@ def test_identity_is_the_apps_own_else_the_node_id_with_one_warning(
     assert sum("node id stands for" in line.getMessage() for line in caplog.records) == 1
 
 
-def test_two_nodes_that_claim_to_be_one_client_count_once() -> None:
+def test_two_nodes_that_claim_to_be_one_client_from_the_start_are_both_set_aside() -> None:
     on = grid()
     on.contexts[22].node_config["partition-id"] = 0
     strategy = fair()
     start(strategy, on, 1)
-    assert strategy.record["clients"] == [0, 2, 3]
-    assert "both say" in strategy.record["set_aside"]["0"]
+    assert strategy.record["clients"] == [2, 3]
+    assert set(strategy.record["set_aside"]) == {"11", "22"}
+    assert "nodes 11 and 22 all say they are client 0" in strategy.record["set_aside"]["11"]
 
 
 def test_an_app_without_losses_is_told_what_to_add() -> None:

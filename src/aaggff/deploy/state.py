@@ -7,7 +7,7 @@ written after each round in one atomic file, and a new process continues from th
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +56,10 @@ class FairServer:
     ) -> None:
         self.method = decision_maker if isinstance(decision_maker, str) else "your own"
         self.maker = decision_maker if isinstance(decision_maker, DecisionMaker) else None
+        self._own = self.maker is None
         self.clients, self.rate = clients, rate
+        self.room = clients
+        """How many clients are let in: as many as was said; None: whoever comes."""
         self.method_options = dict(method_options or {})
         self.optimizer = Optimizer(server_optimizer, server_options or {})
         self.directory = None if directory is None else Path(directory)
@@ -69,13 +72,32 @@ class FairServer:
         return decision_maker(self.method, clients=clients, rate=self.rate, **self.method_options)
 
     def begin(self, clients: int) -> None:
-        """K is known: make the decision maker, with its saved state if there is one."""
-        self.clients = self.clients or clients
+        """K is known: make the decision maker, with its saved state if there is one.
+
+        Where nobody said what K is, it grows with the federation.
+        """
+        if self.room is None and clients > (self.clients or 0):
+            self.clients = clients
+            if self.maker is not None and self._own:
+                self._saved_decision = self._saved_decision or self.maker.state_dict()
+                self.maker = None
         if self.maker is None:
-            self.maker = self._made(self.clients)
+            self.maker = self._made(self.clients or clients)
         if self._saved_decision:
             self.maker.load_state_dict(self._saved_decision)
             self._saved_decision = {}
+
+    def too_many(self, ids: Sequence[Any], met: Iterable[Any]) -> list[Any]:
+        """Of more clients than were said to exist, those met last: they are not let in.
+
+        >>> FairServer(clients=2).too_many([7, 8, 9], met=[9, 8])
+        [7]
+        """
+        if self.room is None or len(ids) <= self.room:
+            return []
+        order = {client: at for at, client in enumerate(met)}
+        ranked = sorted(ids, key=lambda client: (order.get(client, len(order)), client))
+        return ranked[self.room :]
 
     @property
     def last(self) -> Decision:
@@ -141,7 +163,7 @@ class FairServer:
         for name, values in tensors.items():
             part, _, rest = name.partition("/")
             parts[part][rest] = values
-        self.round, self.clients = int(facts["round"]), facts["clients"]
+        self.round, self.clients = int(facts["round"]), self.room or facts["clients"]
         self._saved_decision = parts["decision"]
         self.optimizer.load_state_dict(parts["optimizer"])
         self.begin(self.clients or 0)

@@ -45,9 +45,10 @@ def fair_mod(loss_of: LossOf, *, size_key: str = "num-examples") -> Callable[...
     """A mod for a ClientApp that does not report the loss itself; also speaks two-phase.
 
     loss_of: your function (message, context) -> (mean training loss of the model in the message,
-    number of training samples). List this mod *first*:
+    number of training samples). List it before mods that clip or add noise, which then work on
+    the client's whole update, and (two-phase) after those that mask or encrypt what is sent:
 
-        app = ClientApp(mods=[fair_mod(my_loss), ...])
+        app = ClientApp(mods=[fair_mod(my_loss), fixedclipping_mod])
 
     or, where the app has other functions too, `@app.train(mods=[fair_mod(my_loss)])`.
     """
@@ -76,7 +77,7 @@ def fair_mod(loss_of: LossOf, *, size_key: str = "num-examples") -> Callable[...
 
 
 def _scaled(message: Message, context: Context, call_next: Next, weight: float) -> Message:
-    """Let the app train, then send only this client's share of its update."""
+    """Let the app train, then send only this client's share of its update, and say so."""
     received = views(next(iter(message.content.array_records.values())))
     reply = call_next(message, context)
     if reply.has_error():
@@ -84,6 +85,7 @@ def _scaled(message: Message, context: Context, call_next: Next, weight: float) 
     key, record = next(iter(reply.content.array_records.items()))
     reply.content[key] = scaled_towards(received, record, weight)
     for metrics in reply.content.metric_records.values():
+        metrics[WEIGHT] = weight
         say_who(metrics, context)
     return reply
 

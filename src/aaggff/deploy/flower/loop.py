@@ -13,7 +13,8 @@ from flwr.serverapp.strategy import Result
 
 from aaggff.deploy.flower.arrays import to_record, views
 from aaggff.deploy.flower.metrics import Figures
-from aaggff.deploy.state_record import Recorder, Settings, finish
+from aaggff.deploy.state import CHECKPOINT
+from aaggff.deploy.state_record import Recorder, Settings, finish, round_record
 from aaggff.errors import UserError
 
 if TYPE_CHECKING:
@@ -104,6 +105,16 @@ def resume(strategy: FairStrategy, initial_arrays: ArrayRecord) -> ArrayRecord:
     return arrays
 
 
+def refuse_to_overwrite(strategy: FairStrategy) -> None:
+    """A wrapper's loop begins at round 1 and would cut the records of what is there."""
+    directory = strategy.server.directory
+    if directory is not None and strategy.recorder is None and (directory / CHECKPOINT).exists():
+        raise UserError(
+            f"{directory} holds a run; a strategy inside a wrapper begins at round 1 and cannot"
+            f" continue it: give another directory"
+        )
+
+
 def open_recorder(strategy: FairStrategy) -> None:
     """Begin or continue the records, cut to the rounds that were saved."""
     directory = strategy.server.directory
@@ -126,7 +137,10 @@ def open_recorder(strategy: FairStrategy) -> None:
 def write_round(strategy: FairStrategy, number: int, figures: Figures | None) -> None:
     """The round is over: its record, then the state, so that the records reach as far as it."""
     if strategy.record is None or strategy.record["round"] != number:
-        return  # no training in this round
+        if strategy.asked_in != number:
+            return  # no training in this round
+        # A wrapper did not hand the replies on: nobody's update counted.
+        strategy.record = round_record(number, None, [], lr=strategy.lr(number))
     line = None
     if figures is not None:
         added, line = strategy.evaluations.lines(

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from flwr.app import MetricRecord
 
-from aaggff.deploy.flower.protocol import CLIENT_ID, PARTITION_ID
+from aaggff.deploy.flower.protocol import CLIENT_ID, PARTITION_ID, WEIGHT
 from aaggff.deploy.flower.replies import Reply
 
-_NOT_A_MEASURE = (CLIENT_ID, PARTITION_ID)
+_NOT_A_MEASURE = (CLIENT_ID, PARTITION_ID, WEIGHT)
 
 
 @dataclass(frozen=True)

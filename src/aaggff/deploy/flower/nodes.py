@@ -17,6 +17,9 @@ log = logging.getLogger("flwr")
 PAUSE = 1.0
 """Seconds between two looks at who has connected."""
 
+SETTLED = 3
+"""Where nobody said how many there are: after so many looks at which nobody new had come."""
+
 
 def wait_for(grid: Grid, wanted: int, least: int, patience: float | None) -> list[int]:
     """The nodes that are there, once `wanted` are, or `least` after `patience` seconds.
@@ -37,6 +40,17 @@ def wait_for(grid: Grid, wanted: int, least: int, patience: float | None) -> lis
             log.info("waiting for nodes: %d of %d are there", len(nodes), wanted)
             told = waited
         time.sleep(PAUSE)
+
+
+def wait_until_settled(grid: Grid, least: int) -> list[int]:
+    """The nodes that are there, once they are enough and for a while nobody new has come."""
+    nodes, same = wait_for(grid, least, least, None), 0
+    while same < SETTLED:
+        time.sleep(PAUSE)
+        now = sorted(grid.get_node_ids())
+        same = same + 1 if len(now) == len(nodes) else 0
+        nodes = now
+    return nodes
 
 
 def choose(

@@ -12,4 +12,5 @@ LOSS_KEYS = (RECEIVED_LOSS, "train_loss", "train-loss", "loss")
 PHASE = "aaggff-phase"
 """In a train message's config: what is asked for ("who", "loss", "update"); absent: train."""
 WEIGHT = "aaggff-weight"
-"""In a train message's config, phase "update": the share of its own update a client sends."""
+"""In a train message's config, phase "update": the share of its own update a client sends; and in
+its reply's metrics, so that the server knows that it did."""

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 
 from aaggff.deploy.flower.arrays import Tensors, difference, views
-from aaggff.deploy.flower.protocol import CLIENT_ID, LOSS_KEYS, PARTITION_ID
+from aaggff.deploy.flower.identities import Identities
+from aaggff.deploy.flower.protocol import LOSS_KEYS
 from aaggff.errors import UserError
 
 log = logging.getLogger("flwr")
+
+MOST_SAMPLES = 1e12
+"""No client has more; who says so wants to be all that counts under rules that weigh by size."""
+
+Weighed = list[tuple["Reply", float]]
 
 
 @dataclass
@@ -28,7 +33,7 @@ class Reply:
     client: int
     node: int
     content: RecordDict
-    loss: float = float("nan")
+    loss: float = math.nan
     size: float = 0.0
     metrics: MetricRecord | None = None
     arrays: Tensors | None = None
@@ -36,34 +41,9 @@ class Reply:
     counts: bool = True
     """Whether it can be put before a decision maker at all: one id, one size."""
 
-
-class Identities:
-    """Which client a node is. Node ids change from run to run, so the app's own id is asked for.
-
-    An int `client-id` in the reply's metrics, else `partition-id`, else the node id, with a
-    warning: then a client that comes back under another node id is a stranger.
-    """
-
-    def __init__(self, known: Mapping[int, int] | None = None) -> None:
-        self.known = dict(known or {})
-        self._warned = False
-
-    def of(self, node: int, metrics: MetricRecord | None) -> int:
-        """The client behind a node, learned from the metrics of its reply."""
-        for key in (CLIENT_ID, PARTITION_ID):
-            value = None if metrics is None else metrics.get(key)
-            if isinstance(value, (int, float)) and value == int(value):
-                self.known[node] = int(value)
-                return int(value)
-        if metrics is not None and node not in self.known and not self._warned:
-            self._warned = True
-            log.warning(
-                "node %d reports neither an int %r nor %r: its node id stands for the client,"
-                " and its history is lost if it registers again; add"
-                " `report_loss(metrics, loss, context)` or %r to the reply's metrics",
-                node, CLIENT_ID, PARTITION_ID, CLIENT_ID,
-            )  # fmt: skip
-        return self.known.get(node, node)
+    def refuse(self, reason: str) -> None:
+        """It is not even heard. The first reason is the one that is told."""
+        self.reason, self.counts = self.reason or reason, False
 
 
 def read(
@@ -78,22 +58,23 @@ def read(
     for message in messages:
         node = message.metadata.src_node_id
         if message.has_error():
-            log.info("\t> client %d: %s", identities.of(node, None), message.error.reason)
+            client = identities.known.get(node, node)
+            log.info("\t> client %d: %s", client, message.error.reason)
             continue
         records = list(message.content.metric_records.values())
         metrics = records[0] if len(records) == 1 else None
-        reply = Reply(identities.of(node, metrics), node, message.content, metrics=metrics)
+        reply = Reply(node, node, message.content, metrics=metrics)
         if metrics is None:
-            _refuse(reply, f"{len(records)} MetricRecords in the reply, expected one")
+            reply.refuse(f"{len(records)} MetricRecords in the reply, expected one")
         else:
             reply.loss, reply.size = _loss(metrics, loss_key), _number(metrics, size_key)
-            if not 0 < reply.size < 1e100:
-                _refuse(reply, f"{size_key} is {reply.size:g}, expected a positive number")
+            if size_key not in metrics:
+                reply.refuse(f"reports no {size_key!r}")
+            elif not 0 < reply.size <= MOST_SAMPLES:
+                reply.refuse(f"{size_key} is {reply.size:g}, expected a positive number")
         replies.append(reply)
+    identities.recognise(replies)
     replies.sort(key=lambda reply: (reply.client, reply.node))
-    for earlier, reply in pairwise(replies):
-        if reply.client == earlier.client:
-            _refuse(reply, f"nodes {earlier.node} and {reply.node} both say they are this client")
     return replies
 
 
@@ -115,7 +96,7 @@ def read_arrays(replies: Iterable[Reply], model: Tensors) -> None:
         reply.arrays = arrays if reply.reason is None else None
 
 
-def without_unusable(weighed: list[tuple[Reply, float]]) -> list[tuple[Reply, float]]:
+def without_unusable(weighed: Weighed) -> Weighed:
     """The weights with those of unusable updates at 0; the others then sum to 1 again."""
     lost = any(weight > 0 and reply.reason is not None for reply, weight in weighed)
     if not lost:
@@ -126,19 +107,19 @@ def without_unusable(weighed: list[tuple[Reply, float]]) -> list[tuple[Reply, fl
 
 
 def refuse_without_losses(replies: Iterable[Reply], loss_key: str | None) -> None:
-    """Not one client reports a loss: that is the app's mistake, not a client's."""
-    metrics = [reply.metrics for reply in replies if reply.metrics is not None]
+    """Set aside who reports no loss; if nobody does, that is the app's mistake, not a client's."""
     wanted = (loss_key,) if loss_key else LOSS_KEYS
-    if metrics and not any(key in record for record in metrics for key in wanted):
+    names = ", ".join(map(repr, wanted))
+    heard = [reply for reply in replies if reply.metrics is not None]
+    silent = [r for r in heard if r.metrics is not None and not any(k in r.metrics for k in wanted)]
+    if heard and len(silent) == len(heard):
         raise UserError(
-            f"no client reports a training loss of the model it received: none of"
-            f" {', '.join(map(repr, wanted))} is in their metrics ({', '.join(metrics[0])}); add"
+            f"no client reports a training loss of the model it received: none of {names} is in"
+            f" their metrics ({', '.join(heard[0].metrics or ())}); add"
             f" `report_loss(metrics, loss, context)` to the ClientApp, or say loss_key="
         )
-
-
-def _refuse(reply: Reply, reason: str) -> None:
-    reply.reason, reply.counts = reason, False
+    for reply in silent:
+        reply.reason = reply.reason or f"reports no loss: none of {names} is in its metrics"
 
 
 def _loss(metrics: MetricRecord, loss_key: str | None) -> float:
@@ -146,9 +127,12 @@ def _loss(metrics: MetricRecord, loss_key: str | None) -> float:
     for key in keys:
         if key in metrics:
             return _number(metrics, key)
-    return float("nan")
+    return math.nan
 
 
 def _number(metrics: MetricRecord, key: str) -> float:
     value = metrics.get(key)
-    return float(value) if isinstance(value, (int, float)) else float("nan")
+    try:
+        return float(value) if isinstance(value, (int, float)) else math.nan
+    except OverflowError:  # an integer too long for a float
+        return math.inf

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -16,26 +15,13 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 
 from aaggff.decision.base import DecisionMaker
-from aaggff.deploy.flower import loop, nodes
-from aaggff.deploy.flower.arrays import (
-    Tensors,
-    check_model,
-    gram,
-    mixed_counters,
-    mixed_update,
-    to_record,
-    views,
-)
+from aaggff.deploy.flower import loop, nodes, two_phase
+from aaggff.deploy.flower.aggregation import decide, mixed, moved
+from aaggff.deploy.flower.arrays import Tensors, check_model, to_record, views
+from aaggff.deploy.flower.identities import Identities
 from aaggff.deploy.flower.metrics import mean_metrics, of_clients
 from aaggff.deploy.flower.protocol import PHASE, WEIGHT
-from aaggff.deploy.flower.replies import (
-    Identities,
-    Reply,
-    read,
-    read_arrays,
-    refuse_without_losses,
-    without_unusable,
-)
+from aaggff.deploy.flower.replies import Reply, Weighed, read, read_arrays, refuse_without_losses
 from aaggff.deploy.state import FairServer
 from aaggff.deploy.state_record import Evaluations, Recorder, round_record
 from aaggff.errors import UserError
@@ -43,6 +29,9 @@ from aaggff.federation.sampling import Sampler, cohort
 from aaggff.federation.server_optimizers import ServerOptimizer
 
 log = logging.getLogger("flwr")
+
+AN_HOUR = 3600.0
+"""How long Flower waits for an answer unless it is told."""
 
 
 class FairStrategy(FedAvg):
@@ -53,7 +42,8 @@ class FairStrategy(FedAvg):
 
     Args:
         decision_maker: a name of `aaggff.methods()`, or a `DecisionMaker` of your own.
-        clients: K, how many clients the federation has; None: as many as are there at the start.
+        clients: K, how many clients the federation has: who comes on top of them is set aside.
+            None: as many as are there once for a few seconds nobody new has come, or come later.
         method_options: the method's options, as in `aaggff.decision_maker`.
         server_optimizer: what is done with the mixed update: sgd, momentum, adam, yogi, adagrad,
             or a `ServerOptimizer` of your own.
@@ -66,6 +56,7 @@ class FairStrategy(FedAvg):
         client_lr: the clients' learning rate, a number or a function of the round; only q-FedAvg
             as its authors run it needs it.
         two_phase: losses first, then updates already scaled by their weight (for secure sums).
+        masked: two-phase updates are masked, so that a round in which one is missing is void.
         directory: where state and records are kept; with it, `start` continues an earlier run.
         dataset, metric, names: for the record: the federation's name, the key of the clients'
             evaluation metric (a number from 0 to 1), client id -> name.
@@ -94,6 +85,7 @@ class FairStrategy(FedAvg):
         loss_key: str | None = None,
         client_lr: float | Callable[[int], float] | None = None,
         two_phase: bool = False,
+        masked: bool = False,
         directory: str | Path | None = None,
         dataset: str = "federation",
         metric: str = "accuracy",
@@ -122,12 +114,13 @@ class FairStrategy(FedAvg):
             server_options=server_options,
             directory=directory,
         )
-        if two_phase and self.server.wants_updates:
+        if (two_phase or masked) and self.server.wants_updates:
             raise UserError(
                 f"two_phase: {self.server.method} decides from the updates, which two-phase hides"
             )
         self.start_timeout = start_timeout
-        self.loss_key, self.client_lr, self.two_phase = loss_key, client_lr, two_phase
+        self.loss_key, self.client_lr = loss_key, client_lr
+        self.two_phase, self.masked = two_phase or masked, masked
         self.dataset, self.seed, self.sampler, self.settings = dataset, seed, sampler, settings
         self.evaluate_every = evaluate_every
         self.evaluations = Evaluations(metric, dict(names or {}))
@@ -137,6 +130,8 @@ class FairStrategy(FedAvg):
         self.record: dict[str, Any] | None = None
         """The record of the latest round: a line of rounds.jsonl."""
         self.recorder: Recorder | None = None
+        self.asked_in = 0
+        """The latest round in which clients were asked to train."""
         self.current: Tensors = {}
         """The global model: as sent in this round, and then as it came out of it."""
         self._fedavg = fedavg
@@ -144,7 +139,8 @@ class FairStrategy(FedAvg):
         self._met = False
         self._asked: list[int] = []
         self._silent: list[int] = []
-        self._first_answers: list[tuple[Reply, float]] = []
+        self._first: list[Reply] = []
+        self._decided: Weighed = []
 
     # ---- training -----------------------------------------------------------------------------
 
@@ -154,7 +150,8 @@ class FairStrategy(FedAvg):
         """Wait for the clients, choose whom to ask, and remember whom."""
         if self.fraction_train == 0.0:
             return []
-        self._began = time.perf_counter()
+        loop.refuse_to_overwrite(self)
+        self._began, self.asked_in = time.perf_counter(), server_round
         self.current = views(arrays)
         check_model(self.current)
         there = self._wait(grid)
@@ -169,10 +166,13 @@ class FairStrategy(FedAvg):
     def _wait(self, grid: Grid) -> list[int]:
         """Everybody before the first round; later whoever is there, if they are enough."""
         least = max(1, self.min_train_nodes)
-        wanted = least if self._met else max(least, self.min_available_nodes)
-        there = nodes.wait_for(grid, wanted, least, None if self._met else self.start_timeout)
+        if self._met:
+            return nodes.wait_for(grid, least, least, None)
         self._met = True
-        return there
+        wanted = max(least, self.min_available_nodes)
+        if self.server.clients is None:
+            return nodes.wait_until_settled(grid, wanted)
+        return nodes.wait_for(grid, wanted, least, self.start_timeout)
 
     def _choose(
         self, server_round: int, there: list[int], config: ConfigRecord, grid: Grid
@@ -180,6 +180,8 @@ class FairStrategy(FedAvg):
         """The nodes to ask; `_silent` are clients that will not answer, as the sampler knows."""
         self._silent = []
         if self.sampler is None:
+            if self.fraction_train >= 1.0:
+                return there
             number = max(
                 cohort(self.fraction_train, self.server.clients or 1), self.min_train_nodes
             )
@@ -188,7 +190,7 @@ class FairStrategy(FedAvg):
             )
         if strangers := [node for node in there if node not in self.identities.known]:
             self._ask("who", strangers, None, config, grid)
-        of_client = {self.identities.of(node, None): node for node in there}
+        of_client = {self.identities.known.get(node, node): node for node in there}
         wanted = np.asarray(self.sampler.sample(server_round))
         answering = getattr(self.sampler, "answering", lambda round, asked: asked)
         will = set(answering(server_round, wanted).tolist()) & of_client.keys()
@@ -217,44 +219,26 @@ class FairStrategy(FedAvg):
             return None, None
         read_arrays(answers, self.current)
         if self.two_phase:
-            weighed = self._settle(answers)
+            weighed = two_phase.settle(self._first, self._decided, answers)
+            answers = self._first
         else:
             refuse_without_losses(answers, self.loss_key)
             weighed = self._decide(server_round, answers)
-        weighed = without_unusable(weighed)
+        promised = self._decided if self.two_phase else None
+        update, weighed = mixed(self.current, weighed, promised=promised, masked=self.masked)
         self._write_down(server_round, answers, weighed)
-        heard = [(reply, weight) for reply, weight in weighed if weight > 0]
-        if not heard:
+        if update is None:
             log.warning("round %d: no usable reply; the model stays as it is", server_round)
             return None, None
-        new = to_record(self._moved(heard), self.current)
+        new = to_record(moved(self.server, self.current, update, weighed), self.current)
         self.current = views(new)
-        return new, self._mean("train", [reply for reply, _ in heard])
+        return new, self._mean("train", [reply for reply, weight in weighed if weight > 0])
 
-    def _decide(self, server_round: int, answers: list[Reply]) -> list[tuple[Reply, float]]:
-        """Each countable reply and its weight, before its update is looked at."""
-        heard = [reply for reply in answers if reply.counts]
-        if not heard:
-            return []
-        signals: dict[str, Any] = {"lr": self._lr(server_round)}
-        if self.server.wants_updates:
-            signals["gram"] = gram(self.current, [reply.arrays for reply in heard])
-        losses, sizes = [reply.loss for reply in heard], [reply.size for reply in heard]
-        weights = self.server.decide([reply.client for reply in heard], losses, sizes, **signals)
-        return list(zip(heard, weights.tolist()))
+    def _decide(self, server_round: int, answers: list[Reply]) -> Weighed:
+        met = dict.fromkeys(self.identities.known.values())
+        return decide(self.server, self.current, answers, met=met, lr=self.lr(server_round))
 
-    def _moved(self, heard: list[tuple[Reply, float]]) -> Tensors:
-        models = [reply.arrays for reply, _ in heard if reply.arrays is not None]
-        weights = [weight for _, weight in heard]
-        # In two-phase mode each client has applied its first weight itself: what is left is a sum,
-        # over what the clients that stayed were to contribute.
-        shares = [1.0 / self._promised(heard)] * len(heard) if self.two_phase else weights
-        moved = self.server.step(self.current, mixed_update(self.current, models, shares))
-        return moved | mixed_counters(self.current, models, weights)
-
-    def _write_down(
-        self, server_round: int, answers: list[Reply], weighed: list[tuple[Reply, float]]
-    ) -> None:
+    def _write_down(self, server_round: int, answers: list[Reply], weighed: Weighed) -> None:
         """The record of the round: who weighed how much, who was set aside, who never answered."""
         heard = {reply.client for reply in answers}
         known = self.identities.known
@@ -271,7 +255,7 @@ class FairStrategy(FedAvg):
             [reply.loss for reply, _ in weighed],
             dropped=sorted(asked - heard),
             set_aside={reply.client: reply.reason for reply in answers if reply.reason},
-            lr=self._lr(server_round),
+            lr=self.lr(server_round),
             seconds=time.perf_counter() - self._began,
         )
         for client, reason in self.record["set_aside"].items():
@@ -279,7 +263,8 @@ class FairStrategy(FedAvg):
         if self.record["dropped"]:
             log.warning("round %d: no answer from %s", server_round, self.record["dropped"])
 
-    def _lr(self, server_round: int) -> float | None:
+    def lr(self, server_round: int) -> float | None:
+        """The clients' learning rate, where it was said."""
         return self.client_lr(server_round) if callable(self.client_lr) else self.client_lr
 
     def _mean(self, kind: str, replies: list[Reply]) -> MetricRecord:
@@ -305,7 +290,7 @@ class FairStrategy(FedAvg):
             arrays, config, to, MessageType.TRAIN, extra=lambda node: {PHASE: phase}
         )
         return read(
-            grid.send_and_receive(sent, timeout=self.timeout),
+            grid.send_and_receive(sent, timeout=self.timeout or AN_HOUR),
             self.identities, loss_key=self.loss_key, size_key=self.weighted_by_key,
         )  # fmt: skip
 
@@ -313,33 +298,15 @@ class FairStrategy(FedAvg):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
         """Ask for the losses, decide, and send each client its own weight with the model."""
-        answers = self._ask("loss", self._asked, arrays, config, grid)
-        refuse_without_losses(answers, self.loss_key)
-        self._first_answers = self._decide(server_round, answers)
-        share = {reply.node: weight for reply, weight in self._first_answers if weight > 0}
+        self._first = self._ask("loss", self._asked, arrays, config, grid)
+        two_phase.refuse_untaught(self._first)
+        refuse_without_losses(self._first, self.loss_key)
+        self._decided = self._decide(server_round, self._first)
+        share = {reply.node: weight for reply, weight in self._decided if weight > 0}
         return self._messages(
             arrays, config, list(share), MessageType.TRAIN,
             extra=lambda node: {PHASE: "update", WEIGHT: share[node]},
         )  # fmt: skip
-
-    def _settle(self, answers: list[Reply]) -> list[tuple[Reply, float]]:
-        """The decision of the first phase, with the arrays of the second."""
-        second = {reply.node: reply for reply in answers}
-        settled = []
-        for first, weight in self._first_answers:
-            reply = second.get(first.node)
-            if reply is None:
-                reply = first
-                if weight > 0:
-                    reply.reason = "its loss came, its update did not"
-            reply.loss, reply.size = first.loss, first.size
-            settled.append((reply, weight))
-        return settled
-
-    def _promised(self, heard: list[tuple[Reply, float]]) -> float:
-        """The sum of the weights that the clients still there were given."""
-        given = {reply.node: weight for reply, weight in self._first_answers}
-        return math.fsum(given[reply.node] for reply, _ in heard)
 
     # ---- evaluation ---------------------------------------------------------------------------
 
@@ -347,6 +314,8 @@ class FairStrategy(FedAvg):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Everybody who is there is evaluated, every `evaluate_every` rounds and at the end."""
+        if self.current:
+            self.current = views(arrays)  # a wrapper may have added its noise: that is the model
         due = server_round % self.evaluate_every == 0 or server_round == self.rounds
         if self.fraction_evaluate == 0.0 or not due:
             return []
@@ -363,6 +332,9 @@ class FairStrategy(FedAvg):
     ) -> MetricRecord | None:
         """Every client's figures go into the record; their mean goes to Flower."""
         answers = read(replies, self.identities, loss_key=None, size_key=self.weighted_by_key)
+        for reply in answers:
+            if reply.reason is not None:
+                log.warning("evaluation: client %d set aside: %s", reply.client, reply.reason)
         answers = [reply for reply in answers if reply.reason is None]
         loop.write_round(self, server_round, of_clients(answers, self.evaluations.metric))
         return self._mean("evaluate", answers) if answers else None
