@@ -176,7 +176,8 @@ class Federation:
             self.decision_maker.decide(ids, losses, sizes, lr=lr)
             mix, lost = self._train_and_mix(t, ids, self._decision().weights)
         decision = self._decision()
-        set_aside |= {int(i): reason for i, reason in decision.set_aside.items()} | lost  # type: ignore[call-overload]
+        # What was wrong with a client first is what it is set aside for: its loss, then its update.
+        set_aside |= lost | {int(i): reason for i, reason in decision.set_aside.items()}  # type: ignore[call-overload]
         if self.tracker is not None:
             self.tracker.record(decision)
         self._apply(t, mix, decision.step)
