@@ -189,6 +189,21 @@ def test_a_changed_file_is_named_by_check(
     assert code == 1
 
 
+def test_check_shows_how_a_pool_is_dealt_out(run: Run) -> None:
+    words = ["data.clients=3", "data.partition=quantity", "data.min_size=40", "data.alpha=0.2"]
+    code, out, _ = run("check", "digits", *[part for word in words for part in ("--set", word)])
+    assert code == 0
+    lines = out.splitlines()
+    table = lines[lines.index("client  samples  of each class") + 1 :]
+    rows = [line.replace(",", "").split() for line in table]
+    assert len(rows) == 3
+    assert sum(int(row[1]) for row in rows) == 1_797
+    assert all(int(row[1]) == sum(map(int, row[2:])) >= 40 for row in rows)
+    code, out, _ = run("check", "tinyimagenet", "--stand-in", "--set", "data.scale=0.02")
+    assert (code, "1,000 clients, 2,000 samples" in out) == (0, True)
+    assert "... and 990 more" in out
+
+
 def test_list_shows_every_data_set(run: Run, tmp_path: Path) -> None:
     code, out, _ = run("list", "--data-dir", tmp_path)
     assert code == 0

@@ -132,11 +132,12 @@ def check(
 ) -> None:
     """Read a data set and compare its counts with the paper's table of statistics.
 
-    A partial copy is fine: it says what is missing. Exit code 1 only where a file is not the
-    official one, or where nothing is missing and the counts still differ.
+    A partial copy is fine: it says what is missing. Of a pool that is dealt out to clients, it
+    shows who gets how much of what. Exit code 1 only where a file is not the official one, or
+    where nothing is missing and the counts still differ.
     """
     from aaggff.data import dataset_spec
-    from aaggff.data.counts import agreement, count
+    from aaggff.data.counts import agreement, count, dealt
 
     spec = dataset_spec(name)
     if stand_in and spec.stand_in is None:
@@ -167,6 +168,8 @@ def check(
         for what, ours_, theirs, same in rows:
             typer.echo(f"{what:10}{ours_:>12}{theirs:>12}  {'' if same else 'differs'}".rstrip())
         agree = all(row[3] for row in rows)
+    if "partition" in spec.offered(stand_in):
+        typer.echo(dealt(data))
     asked = spec.statistics_options.items() <= options.items() and not sets
     if wrong or (not agree and not partial and asked):
         raise typer.Exit(1)
