@@ -27,6 +27,12 @@ class FakeGrid:
             for place, node in enumerate(answers)
         }
 
+    def join(self, node: int, answer: Answer) -> None:
+        """One more node; its partition is the next one."""
+        self.answers[node] = answer
+        place = len(self.contexts)
+        self.contexts[node] = Context(1, node, {"partition-id": place}, RecordDict(), {})
+
     def get_node_ids(self) -> Iterable[int]:
         return list(self.answers)
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import logging
+from io import BytesIO
 
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp.strategy import FedAvg
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import aaggff
 from aaggff.deploy.flower import FairStrategy
 from aaggff.errors import UserError
-from tests.deploy.fake_grid import FakeGrid, quadratic_client, record, reply
+from tests.deploy.fake_grid import Answer, FakeGrid, quadratic_client, record, reply
 
 TARGETS, SIZES = (1.0, 2.0, 4.0, 8.0), (10, 20, 30, 40)
 
@@ -107,14 +109,29 @@ def test_what_a_bad_client_sends_is_set_aside_with_a_reason(
         "text": lambda m, c: reply(m, record(w=np.array(["a", "b", "c"])), **ok(c)),
         "no arrays": lambda m, c: reply(m, None, **ok(c)),
         "no size": lambda m, c: reply(m, ones, **(ok(c) | {"num_examples": 0})),
+        "a size that nobody has": lambda m, c: reply(m, ones, **(ok(c) | {"num_examples": 1e15})),
+        "an endless size": lambda m, c: reply(m, ones, **(ok(c) | {"num_examples": 10**400})),
+        "no size at all": lambda m, c: reply(m, ones, received_loss=0.5, client_id=place(c)),
+        "no loss at all": lambda m, c: reply(m, ones, num_examples=10, client_id=place(c)),
+        "huge": lambda m, c: reply(m, record(w=np.float32([0, 3e38, 0])), **ok(c)),
+        "a missing array": lambda m, c: reply(m, ArrayRecord(), **ok(c)),
+        "more than it holds": lambda m, c: reply(m, lying(), **ok(c)),
         "a nan loss": lambda m, c: reply(m, ones, **(ok(c) | {"received_loss": float("nan")})),
         "garbage": lambda m, c: reply(m, garbage(), **ok(c)),
         "no metrics": lambda m, c: Message(RecordDict({"arrays": ones}), reply_to=m),
     }
 
+    def place(context: object) -> int:
+        return context.node_config["partition-id"]  # type: ignore[attr-defined]
+
     def ok(context: object) -> dict[str, float]:
-        place = context.node_config["partition-id"]  # type: ignore[attr-defined]
-        return {"num_examples": 10, "received_loss": 0.5, "client_id": place}
+        return {"num_examples": 10, "received_loss": 0.5, "client_id": place(context)}
+
+    def lying() -> ArrayRecord:
+        buffer = BytesIO()
+        header = {"descr": "<f4", "fortran_order": False, "shape": (2**62, 4)}
+        np.lib.format.write_array_header_1_0(buffer, header)
+        return ArrayRecord({"w": Array("float32", (3,), "numpy.ndarray", buffer.getvalue())})
 
     def garbage() -> ArrayRecord:
         return ArrayRecord({"w": Array("float32", (3,), "numpy.ndarray", b"no array")})
@@ -128,9 +145,14 @@ def test_what_a_bad_client_sends_is_set_aside_with_a_reason(
     assert written["dropped"] == []
     weights = dict(zip(written["clients"], written["weights"]))
     assert weights[0] + weights[1] == pytest.approx(1.0)
-    assert "not finite" in written["set_aside"]["2"]
-    assert "(4,)" in written["set_aside"]["3"]
-    assert "'v'" in written["set_aside"]["4"]
+    reasons = {name: written["set_aside"].get(str(2 + at)) for at, name in enumerate(bad)}
+    assert "not finite" in reasons["a nan"]
+    assert "(4,)" in reasons["another shape"]
+    assert "'v'" in reasons["other names"]
+    assert reasons["huge"] == "array 'w' holds 3e+38, too large to be mixed"
+    assert reasons["no size at all"] == "reports no 'num-examples'"
+    assert reasons["a size that nobody has"] == "num-examples is 1e+15, expected a positive number"
+    assert "reports no loss: none of 'received-loss'" in reasons["no loss at all"]
     assert any("set aside" in line.getMessage() for line in caplog.records)
 
 
@@ -142,6 +164,64 @@ def test_if_nobody_can_be_used_the_model_stays(caplog: pytest.LogCaptureFixture)
     (found,) = start(strategy, FakeGrid({1: client, 2: client}), 2).to_numpy_ndarrays()
     np.testing.assert_array_equal(found, np.zeros(3))
     assert set(strategy.record["weights"]) == {0.0}
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_no_bytes_a_client_can_send_end_the_run(data: st.DataObject) -> None:
+    whole = record(w=np.ones(3, np.float32))["w"].data
+    damaged = bytearray(whole)
+    for _ in range(data.draw(st.integers(1, 6))):
+        damaged[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    cut = bytes(damaged)[: data.draw(st.integers(0, len(whole)))]
+    sent = data.draw(st.sampled_from([bytes(damaged), cut]))
+
+    def client(message: Message, context: object) -> Message:
+        arrays = ArrayRecord({"w": Array("float32", (3,), "numpy.ndarray", sent)})
+        return reply(message, arrays, num_examples=10, received_loss=0.5, client_id=9)
+
+    on = grid()
+    on.answers[11] = client
+    strategy = fair()
+    (found,) = start(strategy, on, 1).to_numpy_ndarrays()
+    assert np.isfinite(found).all()
+    assert sum(strategy.record["weights"]) == pytest.approx(1.0)
+
+
+def test_with_updates_to_look_at_a_nan_is_set_aside_too() -> None:
+    def client(message: Message, context: object) -> Message:
+        sent = record(w=np.float32([1, np.nan, 1]))
+        return reply(message, sent, num_examples=10, received_loss=0.5, client_id=9)
+
+    for method in ("fedmgda", "qfedavg"):
+        on = grid()
+        on.answers[11] = client
+        strategy = fair(method, client_lr=0.5)
+        (found,) = start(strategy, on, 1).to_numpy_ndarrays()
+        assert np.isfinite(found).all()
+        assert strategy.record["set_aside"] == {"9": "update is not finite"}
+
+
+def test_counters_take_the_rounded_mean_and_no_nonsense() -> None:
+    def client(seen: object) -> Answer:
+        def answer(message: Message, context: object) -> Message:
+            arrays = record(w=np.ones(1, np.float32), seen=seen, big=np.uint64(2**64 - 1))
+            return reply(message, arrays, num_examples=10, received_loss=0.5)
+
+        return answer
+
+    on = FakeGrid({1: client(np.int64(9)), 2: client(np.int64(11)), 3: client(np.float64(1e300))})
+    strategy = fair("uniform", clients=3)
+    model = {"w": np.zeros(1, np.float32), "seen": np.int64(7), "big": np.uint64(2**64 - 1)}
+    found = start(strategy, on, 1, **model)
+    assert found["seen"].numpy() == 10
+    assert found["big"].numpy() == 2**64 - 1  # what nobody changed keeps its last digit
+    assert strategy.record["set_aside"] == {"3": "array 'seen' holds what int64 cannot"}
+
+
+def test_too_large_a_step_of_the_server_is_said_to_be_one() -> None:
+    with pytest.raises(UserError, match="learning rate of the server"):
+        start(fair("uniform", server_options={"lr": 1e39}), grid(), 2)
 
 
 def test_errors_and_silence_are_drop_outs() -> None:
@@ -158,40 +238,19 @@ def test_errors_and_silence_are_drop_outs() -> None:
     assert strategy.record["dropped"] == [0, 2]
     assert strategy.record["clients"] == [1, 3]
     assert sum(strategy.record["weights"]) == pytest.approx(1.0)
+    # They reach the decision as drop-outs: two of K = 4 reported, not two of two.
+    maker = aaggff.decision_maker("aaggff-d", clients=4, rate=1.0)
+    theta = np.zeros(3, np.float32)
+    for heard in ([0, 1, 2, 3], [1, 3]):
+        losses = [np.mean((theta - TARGETS[i]) ** 2) / 2 for i in heard]
+        expected = maker.decide(heard, losses, [SIZES[i] for i in heard])
+    np.testing.assert_allclose(strategy.record["weights"], expected, rtol=1e-6)
+    of_two = aaggff.decision_maker("aaggff-d", clients=2, rate=1.0)
+    assert abs(of_two.decide([1, 3], losses, [20, 40]) - expected).max() > 1e-3
     del on.answers[11]  # cut off: Flower does not even list it any more
     strategy.server.round = 2
     start(strategy, on, 3)
     assert strategy.record["dropped"] == [0, 2]
-
-
-def test_identity_is_the_apps_own_else_the_node_id_with_one_warning(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    def client(**metrics: float):  # type: ignore[no-untyped-def]
-        def answer(message: Message, context: object) -> Message:
-            arrays = message.content["arrays"]
-            return reply(message, arrays, num_examples=3, received_loss=0.5, **metrics)
-
-        return answer
-
-    on = FakeGrid(
-        {5: client(client_id=70, partition_id=1), 6: client(partition_id=71), 7: client()}
-    )
-    strategy = fair(clients=3)
-    with caplog.at_level(logging.WARNING):
-        start(strategy, on, 3)
-    assert strategy.record["clients"] == [7, 70, 71]
-    assert sum("node id stands for" in line.getMessage() for line in caplog.records) == 1
-
-
-def test_two_nodes_that_claim_to_be_one_client_from_the_start_are_both_set_aside() -> None:
-    on = grid()
-    on.contexts[22].node_config["partition-id"] = 0
-    strategy = fair()
-    start(strategy, on, 1)
-    assert strategy.record["clients"] == [2, 3]
-    assert set(strategy.record["set_aside"]) == {"11", "22"}
-    assert "nodes 11 and 22 all say they are client 0" in strategy.record["set_aside"]["11"]
 
 
 def test_an_app_without_losses_is_told_what_to_add() -> None:
