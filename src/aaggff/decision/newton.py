@@ -69,6 +69,7 @@ class OnlineNewton(DecisionMaker):
     ) -> None:
         if prior not in PRIORS:
             raise unknown("prior", str(prior), PRIORS)
+        self._told = clients
         self.clients = clients
         self.response = response or CdfResponse(high=None)
         self.strength = strength
@@ -119,10 +120,10 @@ class OnlineNewton(DecisionMaker):
         """L, the largest entry a gradient can have."""
         return self.response.high / (1.0 + self.response.low)
 
-    def regret_bound(self, rounds: int, *, everybody: bool) -> float | None:
+    def regret_bound(self, rounds: int, *, fewest: int | None = None) -> float | None:
         """Theorem 1: 2LK (1/strength + log(1 + strength T/(16K)))."""
         count = self.weights.size
-        if not everybody or self.prior != "uniform" or count == 0 or self.strength == 0:
+        if fewest is not None or self.prior != "uniform" or count == 0 or self.strength == 0:
             return None
         growth = math.log1p(self.strength * rounds / (16.0 * count))
         return 2.0 * self.largest * count * (1.0 / self.strength + growth)
@@ -173,7 +174,7 @@ class OnlineNewton(DecisionMaker):
 
     def _resize(self, drift: Array, weights: Array) -> None:
         self._drift, self.weights = drift, weights
-        self.clients = drift.size
+        self.clients = drift.size or self._told
         if drift.size:
             self.response.choose_high(1 / drift.size)
 

@@ -110,6 +110,8 @@ class RegretTracker:
         """How many those are."""
         self.partial = 0
         """In how many of them somebody was missing."""
+        self.fewest = 0
+        """How many reported in the smallest of these."""
         self.scores = Scores()
         self.columns: dict[Hashable, int] = {}
         """Where a client stands in the responses that are kept."""
@@ -164,6 +166,7 @@ class RegretTracker:
         self.suffered -= constant + total(before * slope)
         self.offset -= constant
         self.linear += 1
+        self.fewest = min(n, self.fewest) if self.partial else n
         self.partial += 1
 
     def _keep(self, ids: Any, responses: Array) -> None:
@@ -214,9 +217,9 @@ class RegretTracker:
     @property
     def bound(self) -> float | None:
         """The most a theorem allows after so many rounds; None where there is none."""
-        if not self.rounds or self.unjudged or self.changed:
+        if not self.rounds or self.unjudged or self.changed or 0 < self.partial < self.rounds:
             return None
-        return self.maker.regret_bound(self.rounds, everybody=self.partial == 0)
+        return self.maker.regret_bound(self.rounds, fewest=self.fewest if self.partial else None)
 
     def summary(self) -> Regret:
         """Everything about the regret so far."""
@@ -276,10 +279,10 @@ class RegretTracker:
     def state_dict(self) -> State:
         """The account, as plain arrays."""
         ids, scores = self.scores.items()
-        counts = [self.rounds, self.unjudged, self.linear, self.partial, int(self.changed)]
+        counts = [self.rounds, self.unjudged, self.linear, self.partial, self.fewest, self.changed]
         response = {} if self.response is None else self.response.state_dict()
         return {
-            "counts": np.array(counts),
+            "counts": np.array(counts, dtype=np.int64),
             "sums": np.array([self.suffered, self.offset]),
             "ids": ids_to_array(ids),
             "scores": scores,
@@ -298,7 +301,7 @@ class RegretTracker:
         scores = read_floats(state, "scores", len(ids))
         weights = read_floats(state, "latest.weights", len(latest), lowest=0.0)
         sums = read_floats(state, "sums", 2)
-        counts = read_floats(state, "counts", 5, lowest=0.0).astype(np.int64).tolist()
+        counts = read_floats(state, "counts", 6, lowest=0.0).astype(np.int64).tolist()
         history = read_floats(state, "history", lowest=0.0)
         rounds = history.size // max(1, len(columns))
         if history.size != rounds * len(columns) or rounds + counts[2] != counts[0]:
@@ -310,8 +313,8 @@ class RegretTracker:
             start = len("response.")
             fit = {k[start:]: v for k, v in state.items() if k.startswith("response.")}
             self.response.load_state_dict(fit)
-        self.rounds, self.unjudged, self.linear, self.partial = counts[:4]
-        self.changed = bool(counts[4])
+        self.rounds, self.unjudged, self.linear, self.partial, self.fewest = counts[:5]
+        self.changed = bool(counts[5])
         self.suffered, self.offset = sums.tolist()
         self.scores = Scores(ids, scores)
         self.columns = {name: at for at, name in enumerate(columns)}
@@ -330,6 +333,11 @@ class Tracked(DecisionMaker):
         self.maker = maker
         self.tracker = RegretTracker(maker, response)
         self.wants_updates = maker.wants_updates
+
+    @property
+    def clients(self) -> int | None:  # type: ignore[override]
+        """K, as far as the wrapped maker knows."""
+        return self.maker.clients
 
     @property
     def regret(self) -> Regret:
@@ -353,8 +361,8 @@ class Tracked(DecisionMaker):
         self.tracker.record(self.last, losses)
         return weights
 
-    def regret_bound(self, rounds: int, *, everybody: bool) -> float | None:
-        return self.maker.regret_bound(rounds, everybody=everybody)
+    def regret_bound(self, rounds: int, *, fewest: int | None = None) -> float | None:
+        return self.maker.regret_bound(rounds, fewest=fewest)
 
     def forget(self, ids: Iterable[Hashable]) -> None:
         gone = list(ids)
