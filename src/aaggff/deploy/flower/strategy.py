@@ -22,6 +22,7 @@ from aaggff.deploy.flower.identities import Identities
 from aaggff.deploy.flower.metrics import mean_metrics, of_clients
 from aaggff.deploy.flower.protocol import PHASE, WEIGHT
 from aaggff.deploy.flower.replies import Reply, Weighed, read, read_arrays, refuse_without_losses
+from aaggff.deploy.lock import alone
 from aaggff.deploy.state import FairServer
 from aaggff.deploy.state_record import Evaluations, Recorder, round_record
 from aaggff.errors import UserError
@@ -352,7 +353,8 @@ class FairStrategy(FedAvg):
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
         """As Flower's, but from the round after the last one saved, if `directory` holds a run."""
-        return loop.start(
-            self, grid, initial_arrays, num_rounds, timeout,
-            train_config, evaluate_config, evaluate_fn,
-        )  # fmt: skip
+        with alone(self.server.directory):
+            return loop.start(
+                self, grid, initial_arrays, num_rounds, timeout,
+                train_config, evaluate_config, evaluate_fn,
+            )  # fmt: skip
