@@ -30,7 +30,7 @@ from flwr.app import Context, RecordDict
 from flwr.supernode import fleet_http_client
 
 from aaggff.deploy.flower.environment import QUIET
-from aaggff.deploy.flower.local_federation import program
+from aaggff.deploy.flower.processes import program
 from aaggff.deploy.template import FRAMEWORKS, new_app, options
 from aaggff.errors import UserError
 from aaggff.version import __version__

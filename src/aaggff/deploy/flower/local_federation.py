@@ -8,14 +8,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import socket
 import ssl
 import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,11 +22,9 @@ from typing import Any, Self
 import httpx
 
 from aaggff.deploy.flower.environment import QUIET
+from aaggff.deploy.flower.processes import Processes, program
 from aaggff.errors import UserError
 from aaggff.federation.record import DONE, ROUNDS
-
-MARK = "AAGGFF_LOCAL_FEDERATION"
-"""In the environment of all that is started here, so that it can be found and ended."""
 
 KNOWN_KEY = "[code: 23]"
 """Flower's answer to a public key that is registered already."""
@@ -61,18 +58,16 @@ class LocalFederation:
             raise UserError(f"{self.keys} holds no keys; make them: python make_keys.py")
         self.prefix = [list(command) for command in prefix] or [[] for _ in range(sites)]
         self.port = free_port(host)
-        self.running: dict[str, subprocess.Popen[bytes]] = {}
-        self._said: dict[str, int] = {}  # how long a process's log was when it was started
         # The database holds models and updates: nobody else's business.
         self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        here = str(Path(sys.executable).parent)
         self.environment = {
             **os.environ,
             **QUIET,
             "FLWR_HOME": str(self.home),
             # Flower starts its other programs by name.
-            "PATH": os.pathsep.join([here, os.environ.get("PATH", "")]),
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         }
+        self.processes = Processes(self.home, self.environment)
         (self.home / "config.toml").write_text(
             f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "{host}:{self.port}"\n'
             f'root-certificates = "{self.keys / "ca.crt"}"\n'
@@ -87,11 +82,7 @@ class LocalFederation:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for site in [name for name in self.running if name != "superlink"]:
-            self.running[site].terminate()  # all together, then one after the other
-        for name in sorted(self.running):
-            self.stop(name)
-        _end(lambda: self.processes())
+        self.processes.end(last="superlink")
 
     def start(self) -> None:
         """The SuperLink, every site registered, every SuperNode accepted."""
@@ -106,7 +97,7 @@ class LocalFederation:
         """Also again after it was killed: the database remembers the sites."""
         certificates = ("--ssl-ca-certfile", "ca.crt"), ("--ssl-certfile", "server.crt"), (
             "--ssl-keyfile", "server.key")  # fmt: skip
-        self._spawn(
+        self.processes.start(
             "superlink",
             [
                 program("flower-superlink"),
@@ -128,7 +119,7 @@ class LocalFederation:
 
     def start_site(self, site: int) -> None:
         """The site's SuperNode, which proves with its private key who it is."""
-        self._spawn(
+        self.processes.start(
             f"site-{site}",
             [
                 *self.prefix[site],
@@ -151,15 +142,15 @@ class LocalFederation:
         waiting = set(range(self.sites))
         while waiting:
             if time.monotonic() > end:
-                last = self.log(f"site-{min(waiting)}")[-2000:]
+                last = self.processes.said(f"site-{min(waiting)}")[-2000:]
                 raise UserError(f"sites {sorted(waiting)} were not let in:\n{last}")
             time.sleep(0.3)
             for site in sorted(waiting):
                 name = f"site-{site}"
-                if ACCEPTED in self.log(name)[self._said[name] :]:
+                if ACCEPTED in self.processes.said(name):
                     waiting.remove(site)
-                elif self.running[name].poll() is not None:
-                    self.stop(name)
+                elif self.processes.running[name].poll() is not None:
+                    self.processes.kill(name)
                     self.start_site(site)
 
     def submit(self, settings: Mapping[str, object]) -> str:
@@ -205,73 +196,19 @@ class LocalFederation:
             last = "\n".join(self.run_log(run).strip().splitlines()[-15:])
             raise UserError(f"run {run} ended as {status}:\n{last}")
 
-    def processes(self, name: str = "") -> dict[int, str]:
-        """Process id -> command line of a process and all it has started, and they theirs.
-
-        Flower detaches what it starts, so neither parents nor groups tell; the environment does.
-        Without a name: all processes of this federation.
-        """
-        mark = f"{MARK}={self._mark(name)}".encode()
-        found = {}
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                marks = (entry / "environ").read_bytes().split(b"\0")
-                if any(m == mark if name else m.startswith(mark) for m in marks):
-                    words = (entry / "cmdline").read_bytes().split(b"\0")
-                    found[int(entry.name)] = b" ".join(words).decode(errors="replace")
-            except OSError:  # gone meanwhile, or somebody else's
-                continue
-        return found
-
-    def stop(self, name: str) -> None:
-        """End a process and all it started. A site says good-bye, if it can within seconds."""
-        process = self.running[name]
-        process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=10)
-        self.kill(name)
-
-    def kill(self, name: str) -> None:
-        """End a process and all it started, at once: kill -9."""
-        process = self.running.pop(name)
-        process.kill()
-        process.wait(timeout=30)
-        _end(lambda: self.processes(name))
-
-    def _mark(self, name: str) -> str:
-        return f"{self.home}:{name}"
-
-    def log(self, name: str) -> str:
-        """What a process has said."""
-        return (self.home / f"{name}.log").read_text(errors="replace")
-
-    def _spawn(self, name: str, command: list[str]) -> None:
-        path = self.home / f"{name}.log"
-        self._said[name] = len(self.log(name)) if path.exists() else 0
-        with path.open("ab") as log:
-            self.running[name] = subprocess.Popen(
-                command,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                env=self.environment | {MARK: self._mark(name)},
-                cwd=self.home,
-                umask=0o077,
-                start_new_session=True,
-            )
-
     def _until_healthy(self, timeout: float = 60) -> None:
         url = f"https://{self.host}:{self.port}/health"
+        process = self.processes.running["superlink"]
         trusted = ssl.create_default_context(cafile=str(self.keys / "ca.crt"))
         end = time.monotonic() + timeout
         while time.monotonic() < end:
-            if (code := self.running["superlink"].poll()) is not None:
-                raise UserError(f"the SuperLink ended with code {code}: {self.log('superlink')}")
+            if process.poll() is not None:
+                break
             with contextlib.suppress(httpx.HTTPError):
                 if httpx.get(url, verify=trusted, timeout=2).is_success:
                     return
             time.sleep(0.3)
-        raise UserError(f"the SuperLink is not up after {timeout:.0f} s: {self.log('superlink')}")
+        raise UserError(f"the SuperLink does not come up:\n{self.processes.said('superlink')}")
 
     def _flwr(self, *words: str) -> str:
         done = subprocess.run(
@@ -294,22 +231,6 @@ def read_records(directory: Path) -> list[dict[str, Any]]:
         lines = (directory / ROUNDS).read_text(encoding="utf-8").splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.endswith("\n")]
     return []
-
-
-def _end(processes: Callable[[], dict[int, str]]) -> None:
-    """Kill until none is left: a process may start another while it is looked for."""
-    for _ in range(50):
-        if not (found := processes()):
-            return
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.05)
-
-
-def program(name: str) -> str:
-    """A command of the environment this Python belongs to."""
-    return str(Path(sys.executable).parent / name)
 
 
 def free_port(host: str) -> int:
