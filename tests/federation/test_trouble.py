@@ -1,4 +1,4 @@
-"""What goes wrong at one client stays with it; what goes wrong for all stops the run and says why."""
+"""What goes wrong at one client stays with it; what goes wrong for all stops the run."""
 
 import json
 

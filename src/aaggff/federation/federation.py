@@ -182,6 +182,7 @@ class Federation:
             self.tracker.record(decision)
         self._apply(t, mix, decision.step)
         self.round = t
+        entropy = decision.entropy
         return {
             "round": t,
             "clients": ids.tolist(),
@@ -193,8 +194,8 @@ class Federation:
             "dropped": [] if len(ids) == len(asked) else _absent(asked, ids, set_aside),
             "step": decision.step,
             "objective": _objective(decision.weights, losses),
-            "entropy": decision.entropy,
-            "effective_clients": decision.effective_clients,
+            "entropy": entropy,
+            "effective_clients": math.exp(entropy),
             "kl_from_size": decision.kl_from_size,
             "lr": lr,
             "seconds": time.perf_counter() - began,

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from aaggff.errors import UserError
 from aaggff.federation.executors.arena import LINE, Arena
 from aaggff.federation.executors.base import Array, Index, Sink, Work
-from aaggff.federation.executors.closed_form import Steps
+from aaggff.federation.executors.closed_form import PlainLinear, Steps
 from aaggff.federation.executors.schedule import Schedule, schedule
 from aaggff.federation.executors.stack import LinearStack, linear_stack
 from aaggff.federation.executors.threads import one_thread
@@ -115,9 +115,9 @@ class Batched:
         plan = self._plan(sizes)
         table = plan.rows(starts, work.seed, round, clients, sizes, local.batch_size)
         received = stack.matrices(work.theta.numpy())
-        steps = Steps(stack, received, len(clients), local, local.lr_at(round))
-        for x, y, scale in self._batches(plan, table):
-            steps.step(x, y, scale)
+        kind = PlainLinear if PlainLinear.suits(stack, local) else Steps
+        steps = kind(stack, received, len(clients), local, local.lr_at(round))
+        steps.run(self._batches(plan, table))
         deltas = [np.subtract(old, new, out=new) for old, new in zip(received, steps.models)]
         updates = stack.vectors(deltas)
         if order is None:

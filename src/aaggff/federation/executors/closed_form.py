@@ -1,7 +1,8 @@
-"""One step of local SGD for many stacked models, with the gradient written out."""
+"""Local SGD for many stacked models, with the gradient written out."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,12 @@ from aaggff.federation.local import LocalTraining
 
 Floats = NDArray[np.float32]
 Targets = NDArray[np.float32] | NDArray[np.int64]
+Batch = tuple[Floats, Targets, Floats | None]
+"""One batch of each of the first k models: x [k, B, inputs + 1], y [k, B, 1], scale.
+
+y holds -1 and 1 for a binary task, else the classes. For the scale see `Schedule`. Who takes no
+part in a step takes part in none that follow.
+"""
 
 
 class _Layer(NamedTuple):
@@ -59,14 +66,14 @@ class Steps:
         self._active = copies
         self._training = self.models
         self._binary = widths[-1] == 1
-        self._plain = not (local.prox or local.clip or local.momentum)
+
+    def run(self, batches: Iterable[Batch]) -> None:
+        """All steps."""
+        for x, y, scale in batches:
+            self.step(x, y, scale)
 
     def step(self, x: Floats, y: Targets, scale: Floats | None) -> None:
-        """One batch of each of the first len(x) models: x [k, B, inputs + 1], y [k, B, 1].
-
-        y holds -1 and 1 for a binary task, else the classes. scale: see `Schedule`. Who takes no
-        part in a step takes part in none that follow.
-        """
+        """One batch of each of the first len(x) models."""
         if len(x) != self._active:
             self._narrow(len(x))
         models, gradients, layers = self._training, self._gradients, self._layers
@@ -97,28 +104,16 @@ class Steps:
         self._layers = [_Layer(*(part[:active] for part in layer)) for layer in self._layers]
 
     def _residual(self, logits: Floats, y: Targets) -> None:
-        """d loss / d logit, in place: sigmoid(z) - y, or softmax(z) - onehot(y)."""
+        """d loss / d logit, in place; for one logit twice that, the other half is in `_descend`."""
         if self._binary:
-            # sigmoid(z) - y = (tanh(z / 2) - (2 y - 1)) / 2; the last half is in `_share`.
             logits *= 0.5
-            np.tanh(logits, out=logits)
-            logits -= y
-            return
-        shared = torch.from_numpy(logits)
-        torch.softmax(shared, 2, out=shared)
-        flat = logits.reshape(-1)
-        flat[np.arange(0, flat.size, logits.shape[2]) + y.reshape(-1)] -= 1.0
+            sigmoid_residual(logits, y)
+        else:
+            softmax_residual(logits, y)
 
     def _descend(self, models: list[Floats], gradients: list[Floats]) -> None:
         local = self.local
         share = (0.5 if self._binary else 1.0) / local.batch_size
-        if self._plain:
-            for model, gradient in zip(models, gradients):
-                gradient *= self.lr * share
-                if local.weight_decay:
-                    model *= 1.0 - self.lr * local.weight_decay
-                model -= gradient
-            return
         for gradient, model, origin in zip(gradients, models, self.received):
             gradient *= share
             if local.prox:
@@ -139,3 +134,70 @@ class Steps:
                 model -= self.lr * velocity
             else:
                 model -= self.lr * gradient
+
+
+class PlainLinear:
+    """`Steps` for linear models and SGD without more: what is most often run, in a third less time.
+
+    The models are kept as w = model / unit, with the unit (lr / B, half of that for one logit) that
+    a step would multiply the gradient by: then a step subtracts it as it is. An operation on ten
+    small models costs what numpy takes to be asked, so the fewer the better.
+    """
+
+    def __init__(
+        self,
+        stack: LinearStack,
+        received: list[Floats],
+        copies: int,
+        local: LocalTraining,
+        lr: float,
+    ) -> None:
+        self._binary = stack.widths[-1] == 1
+        self._unit = np.float32((0.5 if self._binary else 1.0) * lr / local.batch_size)
+        self._kept = np.float32(1.0 - lr * local.weight_decay)
+        self._models = np.repeat((received[0] / self._unit)[None], copies, axis=0)
+        self._gradient = np.empty_like(self._models)
+        self._error = np.empty((copies, local.batch_size, stack.widths[-1]), np.float32)
+
+    @staticmethod
+    def suits(stack: LinearStack, local: LocalTraining) -> bool:
+        """Whether this does what is asked for."""
+        linear = len(stack.widths) == 2
+        return linear and not (local.prox or local.clip or local.momentum)
+
+    @property
+    def models(self) -> list[Floats]:
+        """The layer's k matrices."""
+        return [self._models * self._unit]
+
+    def run(self, batches: Iterable[Batch]) -> None:
+        """All steps."""
+        models, gradient, error = self._models, self._gradient, self._error
+        residual = sigmoid_residual if self._binary else softmax_residual
+        to_logits = self._unit * np.float32(0.5) if self._binary else self._unit
+        for x, y, scale in batches:
+            if len(x) != len(models):
+                models, gradient, error = models[: len(x)], gradient[: len(x)], error[: len(x)]
+            np.matmul(x, models, out=error)
+            np.multiply(error, to_logits, out=error)
+            residual(error, y)
+            if scale is not None:
+                error *= scale.reshape(len(x), -1, 1)
+            np.matmul(x.swapaxes(1, 2), error, out=gradient)
+            if self._kept != 1:
+                np.multiply(models, self._kept, out=models)
+            np.subtract(models, gradient, out=models)
+
+
+def sigmoid_residual(halves: Floats, y: Targets) -> None:
+    """z / 2 -> tanh(z / 2) - y = 2 sigmoid(z) - 1 - y, in place: twice d loss / d z for y = +-1."""
+    np.tanh(halves, out=halves)
+    np.subtract(halves, y, out=halves)
+
+
+def softmax_residual(logits: Floats, y: Targets) -> None:
+    """z -> softmax(z) - onehot(y), in place."""
+    shared = torch.from_numpy(logits)
+    torch.softmax(shared, 2, out=shared)
+    flat = logits.reshape(-1)
+    flat[np.arange(0, flat.size, logits.shape[2]) + y.reshape(-1)] -= 1.0
