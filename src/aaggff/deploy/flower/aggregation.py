@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from aaggff.deploy.flower import two_phase
 from aaggff.deploy.flower.arrays import (
     Tensors,
@@ -79,7 +81,8 @@ def moved(
 ) -> dict[str, Any]:
     """The model after the server optimiser's step; integers take the mean."""
     heard = [(r.arrays, weight) for r, weight in weighed if weight > 0 and r.arrays is not None]
-    new = server.step(model, update)
+    with np.errstate(over="ignore", invalid="ignore"):  # said in words below
+        new = server.step(model, update)
     if not all_finite(new):
         raise UserError(
             "the new model is not finite, though every update was: the usual cause is too large a"
