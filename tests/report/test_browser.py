@@ -1,5 +1,6 @@
 """The page in a real browser: every plot drawn, no error, usable by keyboard, phone and printer."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aaggff.report.page import write_report
-from tests.report.made_runs import write_comparison
+from tests.report.made_runs import write_comparison, write_run
 
 pytestmark = pytest.mark.browser
 
@@ -91,18 +92,80 @@ def test_values_are_read_with_the_keyboard_and_methods_hidden(browser, small):
 
 def test_the_table_sorts_by_a_column(browser, small):
     page, _ = opened(browser, small)
-    cells = page.locator("table.sortable tbody tr td:nth-child(3)")
-    page.locator("table.sortable thead th:nth-child(3) button").click()
+    table = page.locator("table.sortable").first
+    cells = table.locator("tbody tr td:nth-child(3)")
+    table.locator("thead th:nth-child(3) button").click()
     values = [float(v) for v in cells.evaluate_all("cells => cells.map(c => c.dataset.value)")]
     assert values == sorted(values, reverse=True)
-    page.locator("table.sortable thead th:nth-child(3) button").click()
+    table.locator("thead th:nth-child(3) button").click()
     values = [float(v) for v in cells.evaluate_all("cells => cells.map(c => c.dataset.value)")]
     assert values == sorted(values)
 
 
-def test_a_phone_shows_it_without_scrolling_sideways(browser, small):
-    page, problems = opened(browser, small, viewport={"width": 360, "height": 740})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+def test_a_focused_method_stands_out_and_the_others_come_back(browser, small):
+    page, problems = opened(browser, small)
+    opacity = "svg => getComputedStyle(svg).opacity"
+    others = page.locator("figure g.m1").first
+    page.locator('.legend button[data-key="m0"]').focus()
+    assert float(others.evaluate(opacity)) < 0.5
+    assert page.locator("figure g.m0").first.evaluate(opacity) == "1"
+    page.locator("#theme").focus()
+    assert others.evaluate(opacity) == "1"
+    assert problems == []
+
+
+# Words of a drawing that stick out of it, or lie on each other.
+ILLEGIBLE = """() => [...document.querySelectorAll("figure > svg")].flatMap((svg) => {
+  const frame = svg.getBoundingClientRect();
+  const words = [...svg.querySelectorAll("text")].filter((word) => word.textContent)
+    .map((word) => [word.textContent, word.getBoundingClientRect()]);
+  const out = words.filter(([, box]) => box.left < frame.left - 1 || box.right > frame.right + 1);
+  const on = words.flatMap(([text, a], i) => words.slice(i + 1)
+    .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+                    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3)
+    .map(([other]) => [`${text} on ${other}`]));
+  return [...out, ...on].map(([text]) => `${svg.getAttribute("aria-label")}: ${text}`);
+})"""
+
+
+@pytest.mark.parametrize("width", [360, 390, 1280])
+def test_it_fits_any_screen_and_no_word_is_cut_or_covered(browser, small, width):
+    page, problems = opened(browser, small, viewport={"width": width, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(ILLEGIBLE) == []
+    assert problems == []
+
+
+def test_the_frontier_is_drawn_with_its_own_colours_and_many_figures_are_folded(browser, tmp_path):
+    dials = [("fedavg", "", None), *[("aaggff-d", "strength", v) for v in range(1, 13)]]
+    points = []
+    for i, (method, option, value) in enumerate(dials):
+        label = f"{method}:{option}={value}" if option else method
+        for seed in (2, 4):
+            place = tmp_path / "out" / label / f"seed-{seed}"
+            write_run(place, method=method, seed=seed, clients=4)
+        figures = {"avg": [80 - i, 81 - i], "worst": [50 + i, 52 + i]}
+        losses = {"loss_avg": [0.5, 0.4], "loss_worst_tenth": [0.9, 0.8]}
+        points.append({"method": method, "option": option, "value": value} | figures | losses)
+    content = {"points": points, "hypervolume": {"fedavg": [1, 0.5, 2]}, "hypervolume_loss": {}}
+    (tmp_path / "out" / "frontier.json").write_text(json.dumps(content))
+    page, problems = opened(browser, write_report([tmp_path / "out"], tmp_path / "report.html"))
+    figure = page.locator("figure", has_text="The frontier by top-1 accuracy")
+    assert figure.locator("circle").count() == 13
+    assert figure.locator(".keys li").all_text_contents() == ["fedavg", "aaggff-d"]
+    strokes = {
+        key: figure.locator(f"li.{key} path").evaluate("path => getComputedStyle(path).stroke")
+        for key in ("f0", "f1")
+    }
+    assert len(set(strokes.values())) == 2
+    line = figure.locator("g.f1 path.line")
+    assert line.evaluate("path => getComputedStyle(path).stroke") == strokes["f1"]
+    gains = page.locator("details", has_text="Show these 24 figures")
+    assert gains.locator("svg").first.is_visible() is False
+    gains.locator("summary").first.focus()
+    page.keyboard.press("Enter")
+    assert gains.locator("figure > svg").first.is_visible() is True
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
     assert problems == []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,8 +83,11 @@ def _read(place: Path, root: Path) -> Four:
     records = list(lines(place / "rounds.jsonl"))
     evaluated = list(lines(place / "clients.jsonl"))
     rounds = _table([_round(record) for record in records], which)
+    who: dict[str, Any] = {
+        name: line[name] for line in evaluated for name in ("clients", "names") if name in line
+    }
     clients = pl.concat(
-        [_clients(line, evaluated[0], which) for line in evaluated] or [_empty(which)],
+        [_clients(line, who, which) for line in evaluated] or [_empty(which)],
         how="diagonal_relaxed",
     )
     weights = pl.concat(
@@ -127,21 +130,22 @@ def metric_name(evaluation: dict[str, Any]) -> str | None:
     return next((name for name in evaluation if name not in other), None)
 
 
-def _clients(line: dict[str, Any], first: dict[str, Any], which: dict[str, Any]) -> pl.DataFrame:
-    """One evaluation; who is who stands in the first one only."""
+def _clients(line: dict[str, Any], who: dict[str, Any], which: dict[str, Any]) -> pl.DataFrame:
+    """One evaluation. Who is who stands in the first one only, and where somebody joined."""
     import polars as pl
 
-    clients = first.get("clients") or list(range(len(line["sizes"])))
-    names = first.get("names")
+    count = len(line["sizes"])
+    clients = (who.get("clients") or list(range(count)))[:count]
+    names = who.get("names")
     metric = metric_name(line)
     columns: dict[str, Any] = {
         "client": pl.Series(clients, dtype=pl.Int64),
-        "size": pl.Series(line["sizes"], dtype=pl.Int64),
+        "size": _whole(line["sizes"]),
         "value": pl.Series(line[metric] if metric else [None] * len(clients), dtype=pl.Float64),
         "loss": pl.Series(line["loss"], dtype=pl.Float64),
     }
-    if names is not None and len(names) == len(clients):
-        columns["name"] = pl.Series(names, dtype=pl.String)
+    if names is not None and len(names) >= count:
+        columns["name"] = pl.Series(names[:count], dtype=pl.String)
     return pl.DataFrame(columns).select(
         *_constant(which), pl.lit(line["round"], pl.Int64).alias("round"), pl.all()
     )
@@ -156,13 +160,20 @@ def _weights(record: dict[str, Any], which: dict[str, Any]) -> pl.DataFrame:
     columns = {
         "client": pl.Series(record["clients"], dtype=pl.Int64 if integers else pl.String),
         "loss": pl.Series(record.get("losses") or nothing, dtype=pl.Float64),
-        "size": pl.Series(record.get("sizes") or nothing, dtype=pl.Int64),
+        "size": _whole(record.get("sizes") or nothing),
         "response": pl.Series(record.get("responses") or nothing, dtype=pl.Float64),
         "weight": pl.Series(record["weights"], dtype=pl.Float64),
     }
     return pl.DataFrame(columns).select(
         *_constant(which), pl.lit(record["round"], pl.Int64).alias("round"), pl.all()
     )
+
+
+def _whole(sizes: Sequence[float | None]) -> pl.Series:
+    """Sample counts, which a deployed federation reports as floats."""
+    import polars as pl
+
+    return pl.Series(sizes, dtype=pl.Float64).round().cast(pl.Int64)
 
 
 def _table(rows: list[dict[str, Any]], which: dict[str, Any]) -> pl.DataFrame:

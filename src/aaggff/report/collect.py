@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaggff.errors import UserError
+from aaggff.experiments.load import metric_name
 
 Floats = NDArray[np.float64]
 
@@ -40,8 +41,14 @@ class RunRecord:
                 return floats(evaluation[measure])
         return None
 
+    @property
+    def metric(self) -> str:
+        """What the clients' metric is called: the paper's three, or an app's own."""
+        return next(filter(None, map(metric_name, self.evaluations)), "")
+
     def names(self) -> list[str]:
-        for evaluation in self.evaluations:
+        """The latest list: in a deployed federation clients join, each after those before it."""
+        for evaluation in reversed(self.evaluations):
             if evaluation.get("names"):
                 return [str(name) for name in evaluation["names"]]
         return []

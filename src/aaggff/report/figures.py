@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from aaggff.fairness import lorenz
-from aaggff.report.collect import Floats, RunRecord
+from aaggff.report.collect import Floats
 from aaggff.report.groups import Group
-from aaggff.report.svg import BOTTOM, TOP, Figure, Series, diverging, png, spread
+from aaggff.report.svg import BOTTOM, RIGHT, TOP, Figure, Series, diverging, png, spread
 
 FEW = 40
 """Up to so many clients are shown one by one, by name; more as a distribution."""
@@ -23,7 +26,8 @@ class Drawing:
     figure: Figure
     heading: str
     caption: str
-    wide: bool = False
+    keys: list[tuple[str, str]] = field(default_factory=list)
+    """What its colours mean, class and name, where the buttons at the top do not say."""
 
 
 def measured(measure: str, title: str) -> str:
@@ -35,6 +39,17 @@ def short(name: str, most: int = 16) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
+def margin(names: Sequence[str]) -> int:
+    """Room for names to the left of a drawing, in the larger type of phones too."""
+    return 16 + math.ceil(8.2 * max((len(short(name)) for name in names), default=0))
+
+
+def client_names(groups: Sequence[Group], clients: int) -> list[str]:
+    """What the runs call them, or their numbers."""
+    known = next((run.names() for group in groups for run in group.runs if run.names()), [])
+    return [known[i] if i < len(known) else f"client {i}" for i in range(clients)]
+
+
 def distribution(groups: list[Group], measure: str, title: str) -> Drawing | None:
     """Every client's performance: a row of dots per method, or the share below each value."""
     values = [
@@ -44,23 +59,21 @@ def distribution(groups: list[Group], measure: str, title: str) -> Drawing | Non
         return None
     clients = max(len(v) for _, v in values)
     if clients <= FEW:
-        names = next((run.names() for g, _ in values for run in g.runs if run.names()), [])
+        names = client_names([g for g, _ in values], clients)
         rows = len(values)
+        left = margin([g.label for g, _ in values])
         figure = Figure(
             f"{title} of every client, by method",
             x_name=measured(measure, title),
             x_range=spread(*(v for _, v in values)),
             y_range=(-0.5, rows - 0.5),
-            left=88,
+            left=left,
             height=max(150, 26 * rows + BOTTOM + TOP),
         ).axes(y_ticks=False)
         for row, (group, v) in enumerate(values):
             y = rows - 1 - row
-            figure.text_at(82, figure.y(y) + 4, short(group.label, 12), anchor="end")
-            titles = [
-                f"{group.label}, {names[i] if i < len(names) else f'client {i}'}: {x:.4g}"
-                for i, x in enumerate(v)
-            ]
+            figure.text_at(left - 6, figure.y(y) + 4, short(group.label), anchor="end")
+            titles = [f"{group.label}, {names[i]}: {x:.4g}" for i, x in enumerate(v)]
             figure.dots(group.key, v, np.full(len(v), float(y)), titles)
         return Drawing(
             figure, f"Every client's {title}", "One dot is one client, averaged over seeds."
@@ -87,7 +100,7 @@ def lorenz_curves(groups: list[Group], measure: str, title: str) -> Drawing | No
     """How far the total is from being spread evenly: the diagonal is perfect equality."""
     figure = Figure(
         f"Lorenz curve of {title}",
-        x_name="share of clients, worst first",
+        x_name=f"share of clients, {'lowest' if measure == 'loss' else 'worst'} first",
         y_name=f"their share of all {title}",
     ).axes()
     equal = np.array([0.0, 1.0])
@@ -144,7 +157,8 @@ def gains(groups: list[Group], measure: str, title: str) -> list[Drawing]:
                 f"{group.label} helps {(ordered > 0).mean():.0%}, hurts {(ordered < 0).mean():.0%}"
             )
         return [Drawing(figure, f"Who gains {title}", "; ".join(notes) + ".")]
-    names = next((run.names() for g in groups for run in g.runs if run.names()), [])
+    names = client_names(groups, len(against))
+    left = margin(names)
     drawings = []
     for group, difference in moved:
         clients = len(difference)
@@ -153,15 +167,15 @@ def gains(groups: list[Group], measure: str, title: str) -> list[Drawing]:
             x_name=f"{measured(measure, title)}: {sign} than FedAvg by",
             x_range=reach,
             y_range=(0, 1),
-            left=110,
+            left=left,
             height=BOTTOM + TOP + max(80, 16 * clients),
         ).axes(y_ticks=False)
+        figure.upright(0.0)
         slot = (figure.height - BOTTOM - TOP) / clients
         for i, d in enumerate(difference.tolist()):
             y = TOP + slot * (i + 0.5)
-            name = names[i] if i < len(names) else f"client {i}"
-            figure.text_at(104, y + 4, short(name), anchor="end")
-            figure.bar("gain" if d > 0 else "loss", d, y, slot * 0.66, f"{name}: {d:+.4g}")
+            figure.text_at(left - 6, y + 4, short(names[i]), anchor="end")
+            figure.bar("gain" if d > 0 else "loss", d, y, slot * 0.66, f"{names[i]}: {d:+.4g}")
         helped, hurt = int((difference > 0).sum()), int((difference < 0).sum())
         caption = f"{helped} of {clients} clients gain, {hurt} lose (average over seeds)."
         drawings.append(Drawing(figure, f"{group.label}: who gains {title}", caption))
@@ -171,20 +185,22 @@ def gains(groups: list[Group], measure: str, title: str) -> list[Drawing]:
 def weights(group: Group) -> Drawing | None:
     """Mixing weights over rounds, as multiples of an equal share, for one seed."""
     run = group.runs[0]
-    rounds = run.rounds
-    everybody = _same_clients(run)
-    if everybody is not None and len(everybody) <= FEW:
-        rows, names = _by_client(run, everybody)
+    rounds = [record for record in run.rounds if record["clients"]]  # in others nobody counted
+    if not rounds:
+        return None
+    everybody = _same_clients(rounds)
+    if everybody is not None:
+        rows, names = _by_client(rounds, everybody, run.names())
         caption = "A row is a client, a column a round"
     else:
-        rows, names = _by_loss_rank(run)
+        rows, names = _by_loss_rank(rounds)
         caption = "A row is a rank: the top one is the client with the highest loss in its round"
     if rows.size == 0 or rows.shape[0] < 2:
         return None
     rows = _binned(rows)
     with np.errstate(divide="ignore"):
         relative = np.clip(np.log2(np.maximum(rows, 2.0**-10)), -2, 2) / 2
-    clients = rows.shape[0]
+    clients, left = rows.shape[0], margin(names)
     figure = Figure(
         f"{group.label}: mixing weights over rounds",
         x_name="round",
@@ -192,14 +208,14 @@ def weights(group: Group) -> Drawing | None:
             float(rounds[0]["round"]),
             max(float(rounds[-1]["round"]), rounds[0]["round"] + 1.0),
         ),
-        left=110,
+        left=left,
         height=BOTTOM + TOP + min(260, max(80, 18 * clients)),
     )
     figure.picture(png(diverging(relative))).axes(y_ticks=False)
     slot = (figure.height - BOTTOM - TOP) / clients
     every = max(1, int(np.ceil(12 / slot)))
     for i in range(0, clients, every):
-        figure.text_at(104, TOP + slot * (i + 0.5) + 4, short(names[i]), anchor="end")
+        figure.text_at(left - 6, TOP + slot * (i + 0.5) + 4, short(names[i]), anchor="end")
     caption += (
         f" (seed {run.seed}). Grey is an equal share, orange more, blue less; "
         "full colour is four times or a quarter."
@@ -207,10 +223,13 @@ def weights(group: Group) -> Drawing | None:
     return Drawing(figure, f"{group.label}: weights", caption)
 
 
-def _same_clients(run: RunRecord) -> list[object] | None:
+Rounds = list[dict[str, Any]]
+
+
+def _same_clients(rounds: Rounds) -> list[object] | None:
     """The clients, if a small fixed set takes part (drop-outs allowed); else None."""
     seen: dict[object, None] = {}
-    for record in run.rounds:
+    for record in rounds:
         for client in record["clients"]:
             seen[client] = None
             if len(seen) > FEW:
@@ -218,23 +237,22 @@ def _same_clients(run: RunRecord) -> list[object] | None:
     return sorted(seen, key=lambda c: (str(type(c)), c))
 
 
-def _by_client(run: RunRecord, clients: list[object]) -> tuple[Floats, list[str]]:
+def _by_client(rounds: Rounds, clients: list[object], known: list[str]) -> tuple[Floats, list[str]]:
     row = {client: i for i, client in enumerate(clients)}
-    table = np.full((len(clients), len(run.rounds)), np.nan)
-    for column, record in enumerate(run.rounds):
+    table = np.full((len(clients), len(rounds)), np.nan)
+    for column, record in enumerate(rounds):
         for client, weight in zip(record["clients"], record["weights"]):
             table[row[client], column] = (weight or 0.0) * len(record["clients"])
-    known = run.names()
     names = [
         known[c] if isinstance(c, int) and 0 <= c < len(known) else f"client {c}" for c in clients
     ]
     return table, names
 
 
-def _by_loss_rank(run: RunRecord) -> tuple[Floats, list[str]]:
-    most = min(FEW, max(len(record["clients"]) for record in run.rounds))
-    table = np.full((most, len(run.rounds)), np.nan)
-    for column, record in enumerate(run.rounds):
+def _by_loss_rank(rounds: Rounds) -> tuple[Floats, list[str]]:
+    most = min(FEW, max(len(record["clients"]) for record in rounds))
+    table = np.full((most, len(rounds)), np.nan)
+    for column, record in enumerate(rounds):
         losses = [np.inf if loss is None else loss for loss in record["losses"]]
         order = np.argsort([-loss for loss in losses], kind="stable")
         share = np.array([w or 0.0 for w in record["weights"]], dtype=float) * len(losses)
@@ -262,8 +280,6 @@ def curves(
 ) -> Drawing | None:
     """A number of the record over rounds: mean over seeds, shaded from lowest to highest seed."""
     found = [(g, c) for g in groups if (c := g.curve(*path)) is not None]
-    if not found:
-        return None
     return _drawn(found, heading, y_name, caption)
 
 
@@ -274,17 +290,35 @@ def cumulative_objective(groups: list[Group]) -> Drawing | None:
         curve = group.curve("objective")
         if curve is not None:
             found.append((group, (curve[0], np.cumsum(curve[1], axis=1))))
-    if not found:
-        return None
     caption = "What the server's weights made of the clients' losses, summed: smaller is better."
     return _drawn(found, "Cumulative global objective", "sum of the objective", caption)
+
+
+def objective_apart(groups: list[Group]) -> Drawing | None:
+    """The same against one method, seed by seed: sums that nearly agree differ visibly here."""
+    sums = {}
+    for group in groups:
+        curve = group.curve("objective")
+        if curve is not None:
+            sums[group.label] = (group, curve[0], np.cumsum(curve[1], axis=1))
+    base = sums.pop("fedavg", None) or (sums.pop(next(iter(sums))) if sums else None)
+    if base is None:
+        return None
+    seeds = [run.seed for run in base[0].runs]
+    found = [
+        (group, (rounds, values - base[2]))
+        for group, rounds, values in sums.values()
+        if values.shape == base[2].shape
+        and np.array_equal(rounds, base[1])
+        and [run.seed for run in group.runs] == seeds
+    ]
+    heading = f"Cumulative global objective, less {base[0].label}'s"
+    return _drawn(found, heading, "difference of the sums", "Seed by seed; below 0 is better.")
 
 
 def regret(groups: list[Group]) -> Drawing | None:
     """Regret against the best fixed weights in hindsight, and what the theorem allows."""
     found = [(g, c) for g in groups if (c := g.curve("regret")) is not None]
-    if not found:
-        return None
     bounds = [(g, c) for g, _ in found if (c := g.curve("regret_bound")) is not None]
     caption = (
         "Against the best fixed weights in hindsight; dashed: what the theorem allows at most."
@@ -297,8 +331,11 @@ Curve = tuple[Group, tuple[Floats, Floats]]
 
 def _drawn(
     found: list[Curve], heading: str, y_name: str, caption: str, dashed: list[Curve] | None = None
-) -> Drawing:
-    dashed = dashed or []
+) -> Drawing | None:
+    found = [curve for curve in found if len(curve[1][0]) > 1]  # one point is no line
+    dashed = [curve for curve in dashed or [] if len(curve[1][0]) > 1]
+    if not found:
+        return None
     seeds = max(len(values) for _, (_, values) in found)
     figure = Figure(
         heading,
@@ -307,9 +344,15 @@ def _drawn(
         x_range=spread(*(rounds for _, (rounds, _) in found), pad=0.0),
         y_range=spread(*(values for _, (_, values) in found + dashed)),
     ).axes()
+    named: list[float] = []
     for group, (rounds, values) in dashed:
         name = f"{group.label}, bound"
-        figure.line(Series(group.key, name, rounds, values.mean(axis=0), dashed=True))
+        middle = values.mean(axis=0)
+        figure.line(Series(group.key, name, rounds, middle, dashed=True))
+        end = figure.y(float(middle[-1]))
+        if all(abs(end - other) > 16 for other in named):
+            named.append(end)
+            figure.text_at(figure.width - RIGHT - 2, end - 6, name, anchor="end")
     for group, (rounds, values) in found:
         several = len(values) > 1
         figure.line(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -85,15 +86,27 @@ def dig(record: object, path: Sequence[str]) -> object:
     return record
 
 
+def natural(text: str) -> list[tuple[float, str]]:
+    """A key by which q=2 comes before q=10.
+
+    >>> sorted(["q=10", "q=2", "q=0.1"], key=natural)
+    ['q=0.1', 'q=2', 'q=10']
+    """
+    parts = re.split(r"(\d+(?:\.\d+)?)", text)
+    return [(float(part), "") if i % 2 else (-1.0, part) for i, part in enumerate(parts)]
+
+
 def group_runs(runs: Sequence[RunRecord]) -> list[Group]:
     """One group per method label, in the order of the comparison tables."""
     by_label: dict[str, list[RunRecord]] = {}
     for run in runs:
         by_label.setdefault(run.label, []).append(run)
 
-    def rank(name: str) -> tuple[int, int]:
-        method = name.split(":")[0]
-        return (ORDER.index(method) if method in ORDER else len(ORDER), list(by_label).index(name))
+    def rank(name: str) -> tuple[int, list[tuple[float, str]], int]:
+        method, _, options = name.partition(":")
+        if method not in ORDER:
+            return len(ORDER), [], list(by_label).index(name)
+        return ORDER.index(method), natural(options), 0
 
     labels = sorted(by_label, key=rank)
     return [Group(f"m{i}", name, by_label[name]) for i, name in enumerate(labels)]

@@ -1,5 +1,5 @@
 "use strict";
-// Figures are drawn already; this adds reading values off them, hiding methods, sorting, and the theme.
+// Figures are drawn already; this adds reading values off them, showing one method or hiding it, sorting, and the theme.
 
 const root = document.documentElement;
 document.getElementById("theme").addEventListener("click", () => {
@@ -18,10 +18,16 @@ for (const button of document.querySelectorAll(".legend button[data-key]")) {
     for (const drawn of document.querySelectorAll(`figure g.${key}`)) drawn.classList.toggle("off", !show);
     for (const row of document.querySelectorAll(`tbody th.${key}`)) row.parentElement.classList.toggle("off", !show);
   });
+  const spot = (on) => {
+    root.classList.toggle("spot", on && !hidden.has(button.dataset.key));
+    for (const drawn of document.querySelectorAll(`figure g.${button.dataset.key}`)) drawn.classList.toggle("lit", on);
+  };
+  for (const [event, on] of [["pointerenter", true], ["focus", true], ["pointerleave", false], ["blur", false], ["click", false]])
+    button.addEventListener(event, () => spot(on));
 }
 
 for (const figure of document.querySelectorAll("figure[data-readout]")) {
-  const svg = figure.querySelector("svg");
+  const svg = figure.querySelector(":scope > svg");
   const output = figure.querySelector("output");
   const { x: [low, high, start, end], xName, series } = JSON.parse(figure.dataset.readout);
   const places = [...new Set(series.flatMap((s) => s.x))].filter((v) => v !== null).sort((a, b) => a - b);

@@ -15,12 +15,16 @@ from aaggff.errors import UserError
 from aaggff.report import figures
 from aaggff.report.collect import RunRecord, collect
 from aaggff.report.figures import Drawing
-from aaggff.report.frontier import frontier, read_frontiers
+from aaggff.report.frontier import frontiers, methods, numbers, read_frontiers
 from aaggff.report.groups import Group, group_runs
-from aaggff.report.table import table
+from aaggff.report.table import Table, each_client, tables
 from aaggff.version import __version__
 
-COLOURS = 8
+COLOURS = 9
+BAND = 0.16
+"""How dark a band over seeds is; of many methods each is fainter, so that lines stay visible."""
+MANY = 18
+"""A section with more figures than this is folded away."""
 DASHES = ("none", "7 3", "2 3", "8 3 2 3")
 TITLES = {"auroc": "AUROC", "top1": "top-1 accuracy", "top5": "top-5 accuracy"}
 
@@ -32,6 +36,8 @@ class Section:
     heading: str
     blurb: str
     drawings: list[Drawing]
+    tables: list[Table]
+    """The same numbers to be read, folded away."""
 
 
 def write_report(directories: Sequence[Path], output: Path) -> Path:
@@ -49,7 +55,7 @@ def render(directories: Sequence[Path]) -> str:
     runs = collect(directories)
     if not runs:
         raise UserError("there is no finished round in these directories yet")
-    groups = group_runs(runs)
+    groups, found = group_runs(runs), read_frontiers(directories)
     data_set = str(runs[0].config.get("dataset", "your data"))
     stand_in = any(run.stand_in for run in runs)
     title = f"Fairness report: {data_set}{' (stand-in)' if stand_in else ''}"
@@ -67,23 +73,27 @@ def render(directories: Sequence[Path]) -> str:
         facts=_facts(groups),
         notices=_notices(runs),
         groups=groups,
-        table=table(groups),
-        sections=[_as_text(section) for section in _sections(groups, directories)],
-        settings=_settings(runs),
-        css=_markup(here.joinpath("page.css").read_text() + _colours(groups)),
+        tables=tables(groups),
+        sections=[_as_text(section) for section in _sections(groups, found)],
+        settings=_settings(groups),
+        css=_markup(here.joinpath("page.css").read_text() + _colours(groups, found)),
         script=_markup(here.joinpath("page.js").read_text()),
     )
 
 
-def _sections(groups: list[Group], directories: Sequence[Path]) -> list[Section]:
-    metric = next((name for name in TITLES if any(g.clients(name) is not None for g in groups)), "")
+def _sections(groups: list[Group], found: Sequence[dict[str, Any]]) -> list[Section]:
+    metric = next((run.metric for group in groups for run in group.runs if run.metric), "")
     title = TITLES.get(metric, metric)
+    measured = f"{title}, per cent"
     kept: list[Section] = []
 
-    def add(heading: str, blurb: str, *drawings: Drawing | None) -> None:
+    def add(
+        heading: str, blurb: str, *drawings: Drawing | None, tables: Sequence[Table | None] = ()
+    ) -> None:
         drawn = [drawing for drawing in drawings if drawing is not None]
         if drawn:
-            kept.append(Section(heading, blurb, drawn))
+            numbers = [table for table in tables if table is not None]
+            kept.append(Section(heading, blurb, drawn, numbers))
 
     add(
         "How performance is spread over clients",
@@ -92,6 +102,10 @@ def _sections(groups: list[Group], directories: Sequence[Path]) -> list[Section]
         figures.distribution(groups, "loss", "test loss"),
         figures.lorenz_curves(groups, metric, title) if metric else None,
         figures.lorenz_curves(groups, "loss", "test loss"),
+        tables=[
+            each_client(groups, metric, measured, figures.FEW) if metric else None,
+            each_client(groups, "loss", "test loss", figures.FEW),
+        ],
     )
     gained = figures.gains(groups, metric, title) if metric else []
     add(
@@ -103,9 +117,9 @@ def _sections(groups: list[Group], directories: Sequence[Path]) -> list[Section]
     add(
         "The frontier",
         "What each method's dial buys the worst-off, and what it costs on average.",
-        *[frontier(content, groups) for content in read_frontiers(directories)],
+        *[drawing for content in found for drawing in frontiers(content, title or "metric")],
+        tables=[numbers(content) for content in found],
     )
-    measured = f"{title}, per cent"
     add(
         "Over the rounds",
         "",
@@ -114,6 +128,7 @@ def _sections(groups: list[Group], directories: Sequence[Path]) -> list[Section]
         figures.curves(groups, ("loss", "avg"), "Average test loss", "test loss"),
         figures.curves(groups, ("loss", "worst_client"), "Test loss of the worst client", "loss"),
         figures.cumulative_objective(groups),
+        figures.objective_apart(groups),
         figures.curves(
             groups,
             ("effective_clients",),
@@ -139,11 +154,13 @@ def _as_text(section: Section) -> dict[str, Any]:
     return {
         "heading": section.heading,
         "blurb": section.blurb,
+        "tables": section.tables,
+        "folded": len(section.drawings) > MANY,
         "drawings": [
             {
                 "heading": drawing.heading,
                 "caption": drawing.caption,
-                "wide": drawing.wide,
+                "colours": drawing.keys,
                 "svg": _markup(drawing.figure.text()),
                 "readout": (
                     json.dumps(drawing.figure.readout(), separators=(",", ":"))
@@ -163,12 +180,17 @@ def _markup(text: str) -> Any:
     return Markup(text)
 
 
-def _colours(groups: Sequence[Group]) -> str:
+def _colours(groups: Sequence[Group], found: Sequence[dict[str, Any]]) -> str:
+    """A colour and a dash for every method, and for every line of a frontier."""
+    lines = max((len(methods(content)) for content in found), default=0)
+    keys = [[group.key for group in groups], [f"f{i}" for i in range(lines)]]
     rules = [
-        f".{group.key} {{ --c: var(--c{i % COLOURS}); --dash: {DASHES[i // 3 % len(DASHES)]}; }}"
-        for i, group in enumerate(groups)
+        f".{key} {{ --c: var(--c{i % COLOURS}); --dash: {DASHES[i // 3 % len(DASHES)]}; }}"
+        for each in keys
+        for i, key in enumerate(each)
     ]
-    return "\n".join(rules)
+    bands = min(BAND, 3 * BAND / max(1, len(groups)))
+    return "\n".join([f":root {{ --band: {bands:.3f}; }}", *rules])
 
 
 def _facts(groups: Sequence[Group]) -> str:
@@ -182,8 +204,10 @@ def _facts(groups: Sequence[Group]) -> str:
         default=0,
     )
     told = [f"{len(groups)} method{'s' if len(groups) > 1 else ''}", f"{length} rounds"]
+    everybody = max((int(e.get("of") or 0) for run in runs for e in run.evaluations), default=0)
     if clients:
-        told.append(f"{clients:,} clients")
+        part = f" of {everybody:,}" if everybody > clients else ""
+        told.append(f"{clients:,}{part} clients")
     told.append(f"seed{'s' if len(seeds) > 1 else ''} {listed}")
     return ", ".join(told) + "."
 
@@ -209,16 +233,22 @@ def _notices(runs: Sequence[RunRecord]) -> list[str]:
     return notices
 
 
-def _settings(runs: Sequence[RunRecord]) -> list[tuple[str, str]]:
-    """What all runs share, then what differs; the seed and the method are in the page already."""
+def _settings(groups: Sequence[Group]) -> list[tuple[str, str]]:
+    """What all runs share, what differs, and each method's own options."""
+    runs = [run for group in groups for run in group.runs]
     configs = [_flat(run.config) for run in runs]
     names = sorted({name for config in configs for name in config} - {"seed", "method"})
     rows = []
     for name in names:
-        values = sorted({str(config.get(name, "not set")) for config in configs})
-        if name.startswith("method_options") and len(values) > 1:
+        if name.startswith("method_options"):
             continue
+        values = sorted({str(config.get(name, "not set")) for config in configs})
         rows.append((name, values[0] if len(values) == 1 else " | ".join(values)))
+    for group in groups:
+        options = group.runs[0].config.get("method_options") or {}
+        if options:
+            told = ", ".join(f"{name} {value}" for name, value in options.items())
+            rows.append((f"options of {group.label}", told))
     versions = sorted({str(run.done["version"]) for run in runs if run.done.get("version")})
     rows.append(("aaggff", ", ".join(versions) or __version__))
     seconds = sum(float(run.done.get("seconds") or 0.0) for run in runs)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 WIDTH, HEIGHT = 480, 300
-LEFT, RIGHT, TOP, BOTTOM = 56, 12, 10, 44
+LEFT, RIGHT, TOP, BOTTOM = 56, 18, 10, 44
 MOST_POINTS = 240
 """A line is thinned to this many points: more than its pixels on a phone, fewer than 10 kB."""
 
@@ -120,7 +120,7 @@ class Figure:
             ticks = self.y.ticks()
             labels = [label(tick, self.y.step()) for tick in ticks]
             # Long numbers push the plot to the right, so that they never meet the axis' name.
-            self.left = max(self.left, 26 + 7 * max(map(len, labels), default=0))
+            self.left = max(self.left, math.ceil(30 + 8.5 * max(map(len, labels), default=0)))
             self.x = Scale(*self.x_range, self.left, right)
             for tick, text in zip(ticks, labels):
                 y = self.y(tick)
@@ -135,9 +135,15 @@ class Figure:
         if self.y_name:
             middle = (TOP + bottom) / 2
             self.parts.append(
-                f'<text transform="translate(12 {middle:.0f}) rotate(-90)" text-anchor="middle">'
+                f'<text transform="translate(15 {middle:.0f}) rotate(-90)" text-anchor="middle">'
                 f"{escape(self.y_name)}</text>"
             )
+        return self
+
+    def upright(self, value: float) -> Figure:
+        """A line from top to bottom: what is right of it is more than `value`."""
+        x = self.x(value)
+        self.parts.append(f'<path class="axis" d="M{x:.1f} {TOP}V{self.height - BOTTOM}"/>')
         return self
 
     def text_at(self, x: float, y: float, text: str, *, anchor: str = "start") -> None:
