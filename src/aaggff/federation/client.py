@@ -79,6 +79,7 @@ def train_client(
         gradients = list(torch.autograd.grad(loss, parameters, materialize_grads=True))
         with torch.no_grad():
             velocity = _step(parameters, gradients, velocity, received, local, rate)
+        del loss, gradients  # or the next step's would have to lie beside them
 
 
 def batches(
