@@ -23,7 +23,7 @@ import httpx
 
 from aaggff.deploy.flower.environment import QUIET
 from aaggff.deploy.flower.processes import Processes, program
-from aaggff.errors import UserError
+from aaggff.errors import UserError, unknown
 from aaggff.federation.record import DONE, ROUNDS
 
 KNOWN_KEY = "[code: 23]"
@@ -153,8 +153,17 @@ class LocalFederation:
                     self.processes.kill(name)
                     self.start_site(site)
 
+    def check(self, settings: Mapping[str, object]) -> None:
+        """Refuse a setting that the app's pyproject.toml lacks: Flower does not say which it is."""
+        about = tomllib.loads((self.app / "pyproject.toml").read_text(encoding="utf-8"))
+        known = about["tool"]["flwr"]["app"]["config"]
+        for name in settings:
+            if name not in known:
+                raise unknown("setting", name, known)
+
     def submit(self, settings: Mapping[str, object]) -> str:
         """Start a run with settings of the app's own (`rounds`, `method`, ...); its id."""
+        self.check(settings)
         words = [f"{name}={_toml(value)}" for name, value in settings.items()]
         chosen = ["--run-config", " ".join(words)] if words else []
         said = self._flwr("run", str(self.app), "here", "--format", "json", *chosen)

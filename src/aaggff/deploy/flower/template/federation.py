@@ -34,6 +34,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     directory = Path(str(settings["directory"]))
     with LocalFederation(HERE, HERE / "flower-home", sites=len(SITES)) as federation:
+        federation.check(settings)
         federation.start()
         run = federation.submit(settings)
         print(f"run {run}: {len(SITES)} sites; logs are in {federation.home}", flush=True)
