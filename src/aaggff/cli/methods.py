@@ -20,8 +20,10 @@ Examples:
   aaggff methods --json
 """
 SYMBOLS = (
-    "F_i loss, n_i sample count, D_i update of client i; S the clients of the round, K all of them,"
-    " C = |S|/K; ~ proportional to"
+    "F_i loss, n_i samples, D_i update of client i; S who reported, K how many there are,"
+    " C = |S|/K; ~ proportional to.",
+    "r_i = C1 + (C2 - C1) CDF(F_i / mean F), rbar its mean over S; g = -r/(1 + <p,r>),"
+    " L the largest it can be; alpha = 4KL/strength, beta = 1/(4L); round t.",
 )
 
 
@@ -63,7 +65,8 @@ def options(row: Method) -> list[tuple[str, str]]:
     """(name=default, what it does) of each option."""
     shown = []
     for name, option in row.options.items():
-        default = json.dumps(option.default).strip('"').replace("null", "none")
+        value = option.default
+        default = f"{value:g}" if isinstance(value, float) else str(value).lower()
         choices = f" [{', '.join(option.choices)}]" if option.choices else ""
         shown.append((f"{name}={default}", f"{option.help}{choices}"))
     return shown
@@ -79,7 +82,7 @@ def plain(rows: list[Method]) -> str:
             lines.append("  all clients take part in every round")
         lines += [f"  --set {setting}  {help}" for setting, help in options(row)]
         lines.append("")
-    return "\n".join([*lines, SYMBOLS])
+    return "\n".join([*lines, *SYMBOLS])
 
 
 def show(rows: list[Method]) -> None:
@@ -105,4 +108,5 @@ def show(rows: list[Method]) -> None:
         if row.options:
             console.print(Padding(table, (0, 0, 0, 2)))
         console.print()
-    console.print(Text(SYMBOLS, "dim"))
+    for line in SYMBOLS:
+        console.print(Text(line, "dim"))
