@@ -59,7 +59,8 @@ def start(
         )
         if evaluate_fn is not None:
             _keep(result.evaluate_metrics_serverapp, number, evaluate_fn(number, arrays))
-        log.info("round %d/%d done", number, num_rounds)
+        said = {**(metrics or {}), **result.evaluate_metrics_clientapp.get(number, {})}
+        log.info("round %d/%d done: %s", number, num_rounds, said)
     if strategy.recorder is not None:
         strategy.recorder.close()
         strategy.recorder = None
