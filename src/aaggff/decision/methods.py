@@ -265,7 +265,7 @@ _ROWS = (
     Method(
         "aaggff-d",
         "AAggFF-D",
-        "p_i ~ prior_i exp(strength sqrt(log K / (t+1)) s_i / L); s_i += (r_i - rbar)/(C(1 + rbar))",
+        "p_i ~ prior_i exp(strength sqrt(log K/(t+1)) s_i/L); s_i += (r_i - rbar)/(C (1+rbar))",
         "Hahn et al., ICML 2024",
         _aaggff_d,
         _AAGGFF
