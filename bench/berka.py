@@ -3,12 +3,13 @@
 .venv/bin/python bench/berka.py
 
 A trans.asc of the official size and layout is made up (rows in the official order of columns),
-the small tables come with it. Target: all features in less than 3 s.
+the small tables come with it. Bounds: all features in less than 3 s, and sooner than that pass.
 """
 
 from __future__ import annotations
 
 import csv
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -73,18 +74,19 @@ def timed(work: object, *arguments: object) -> float:
     return time.perf_counter() - begin
 
 
-def main() -> None:
+def main() -> int:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         write(folder)
         size = (folder / "trans.asc").stat().st_size / 1e6
         rounds = [(timed(berka.features, folder), timed(with_csv, folder)) for _ in range(3)]
-        ours, plain = (sorted(times)[1] for times in zip(*rounds))
-        print(f"trans.asc: {ROWS:,} rows, {size:.0f} MB; medians of 3")
-        print(f"{'all features':<32}{ours:8.2f} s   (target < {TARGET:.0f} s)")
-        print(f"{'one pass of the csv module':<32}{plain:8.2f} s")
-        print(f"{'ratio':<32}{plain / ours:8.1f} x")
+    ours, plain = (sorted(times)[1] for times in zip(*rounds))
+    print(f"trans.asc: {ROWS:,} rows, {size:.0f} MB; medians of 3")
+    print(f"{'all features':<32}{ours:8.2f} s   (bound {TARGET:.0f} s)")
+    print(f"{'one pass of the csv module':<32}{plain:8.2f} s")
+    print(f"{'ratio':<32}{plain / ours:8.1f} x   (bound 1 x)")
+    return 0 if ours < TARGET and ours < plain else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -43,13 +43,15 @@ def settings(task: str, weights: Path) -> dict[str, Any]:
             "rounds": 100,
             "data": {"speakers": "all"},
         },
-        # MiniLM for DistilBERT; a mean over its tokens is what it was trained with.
+        # MiniLM for DistilBERT; a mean over its tokens is what it was trained with. 64 tokens hold
+        # seven pairs of ten whole, at less than half of the time.
         "mqp": {
             "dataset": "mqp",
-            "rounds": 8,
-            "steps": 5,
+            "rounds": 6,
+            "steps": 8,
             "lr": 0.03,
-            "data": {"tokenizer": str(weights / MINILM)},
+            "evaluate_every": 2,
+            "data": {"tokenizer": str(weights / MINILM), "longest": 64},
             "model_options": {"pretrained": str(weights / MINILM), "pooling": "mean"},
         },
         # lite0 for B0, plain average pooling for so few images, a learning rate for few rounds.

@@ -8,6 +8,8 @@ import torch
 
 from aaggff.data import mqp
 from aaggff.errors import UserError
+from aaggff.federation.client import rows_at_once
+from aaggff.federation.data import Task
 from tests.data import official
 
 
@@ -114,3 +116,11 @@ def test_the_real_pairs_have_the_papers_counts(real: Callable[[str], Path], word
     assert (len(sizes), sizes.sum()) == (11, 3_048)
     assert (round(sizes.mean(), 2), round(sizes.std(), 2)) == (277.09, 63.25)
     assert data.notes == ()
+
+
+def test_few_texts_are_judged_at_a_time_and_padded_to_their_own_longest() -> None:
+    task = Task("binary", 1, "auroc")
+    texts = torch.zeros(500, 200, dtype=torch.int32)
+    assert rows_at_once(texts, task) == 32
+    # As many plain numbers are no texts.
+    assert rows_at_once(texts.float(), task) > 1_000

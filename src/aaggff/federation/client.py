@@ -116,13 +116,20 @@ def input_format(model: nn.Module, prepare: Prepare) -> Prepare:
     return as_seen
 
 
+WIDTH_OF_TOKENS = 256
+"""About as many numbers an encoder makes of one."""
+
+
 def rows_at_once(inputs: Tensor, task: Task) -> int:
     """How many samples to put through a model together when only its loss is wanted.
 
     About a million numbers on the way in or out: large enough to be quick, small enough for the
-    activations to stay in the cache.
+    activations to stay in the cache. A token is one number but hundreds as soon as it is embedded;
+    and few texts at a time are padded to a longest one that is not so long.
     """
     sample = inputs[0].numel() if len(inputs) else 1
+    if inputs.dim() == 2 and inputs.dtype in (torch.int32, torch.int64):
+        sample *= WIDTH_OF_TOKENS
     outputs = task.outputs * (sample if task.kind == "tokens" else 1)
     return min(4096, max(32, 2**20 // max(1, sample, outputs)))
 
