@@ -149,6 +149,15 @@ def test_the_real_files(
     check(out, name, stand_in=False)
 
 
+def test_the_hospitals_need_no_files(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code, printed, err = run("run", "heart", "--rounds", 2, "--out", out)
+    assert (code, err) == (0, ""), err
+    assert "note: " not in printed
+    assert "Long Beach VA" in printed
+    check(out, "heart", stand_in=False)
+
+
 @pytest.mark.slow
 def test_the_real_pairs_with_a_pretrained_encoder(
     run: Run, real: Callable[[str], Path], tmp_path: Path
