@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -133,6 +135,29 @@ def test_a_run_that_fails_says_why(federation: LocalFederation, tmp_path: Path) 
         list(federation.follow(run, tmp_path / "run", timeout=120))
     with pytest.raises(UserError, match="did you mean 'rounds'"):
         federation.submit({"round": 1})
+
+
+def test_the_script_of_the_readme_goes_on_after_kill_9(tmp_path: Path) -> None:
+    app, run = make_app(tmp_path), tmp_path / "app" / "run"
+    command = [sys.executable, "federation.py", "rounds=3", f"seed={SEED}"]
+    first = subprocess.Popen(command, cwd=app, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        until(lambda: first.poll() is not None or len(read_records(run)) == 1, 300)
+        again = subprocess.run(command, cwd=app, capture_output=True, text=True, check=False)
+        assert "another server is at work" in again.stderr  # two at a time would end each other
+    finally:
+        first.kill()
+        first.communicate()
+    done = subprocess.run(
+        command, cwd=app, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == f"done; see it with: aaggff report {run} -o report.html"
+    assert "round 3 (loss x weight): Cleveland" in done.stdout
+    records = read_records(run)
+    assert [record["round"] for record in records] == [1, 2, 3]
+    assert_equal_to_local_engine(run, records)
+    assert LocalFederation(app, app / "flower-home").processes.found() == {}
 
 
 def in_mid_round(federation: LocalFederation, directory: Path, round: int) -> None:

@@ -23,6 +23,7 @@ import httpx
 
 from aaggff.deploy.flower.environment import QUIET
 from aaggff.deploy.flower.processes import Processes, program
+from aaggff.deploy.lock import alone
 from aaggff.errors import UserError, unknown
 from aaggff.federation.record import DONE, ROUNDS
 
@@ -68,12 +69,15 @@ class LocalFederation:
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         }
         self.processes = Processes(self.home, self.environment)
+        self._held = contextlib.ExitStack()
         (self.home / "config.toml").write_text(
             f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "{host}:{self.port}"\n'
             f'root-certificates = "{self.keys / "ca.crt"}"\n'
         )
 
     def __enter__(self) -> Self:
+        self._held.enter_context(alone(self.home, patience=0))
+        self.processes.sweep()  # what a predecessor could not end because it was killed
         return self
 
     def __exit__(
@@ -82,7 +86,8 @@ class LocalFederation:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.processes.end(last="superlink")
+        with self._held:
+            self.processes.end(last="superlink")
 
     def start(self) -> None:
         """The SuperLink, every site registered, every SuperNode accepted."""

@@ -90,6 +90,10 @@ class Processes:
             self.running[name].terminate()  # all together, then one after the other
         for name in [*others, *({last} & self.running.keys())]:
             self.stop(name)
+        self.sweep()
+
+    def sweep(self) -> None:
+        """End whatever is there, at once; also what a process that is gone by now had started."""
         _end(self.found)
 
     def _mark(self, name: str) -> str:
