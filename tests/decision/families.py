@@ -86,3 +86,25 @@ def best_by_portfolio(r, steps=2000):
     # The tangent at p is nowhere above the (convex) loss.
     gradient = -(r / (1 + r @ p)[:, None]).sum(axis=0)
     return loss, loss + float(gradient.min() - gradient @ p)
+
+
+def made_losses(clients, rounds, seed=0):
+    """Clients with means of their own that fall, with noise; now and then one of them fails."""
+    rng = np.random.default_rng([clients, seed])
+    means = rng.lognormal(0.0, 1.0, clients) * np.exp(-0.02 * np.arange(rounds))[:, None]
+    losses = means * rng.lognormal(0.0, 0.3, (rounds, clients))
+    losses[rng.random(losses.shape) < 0.02] *= 50.0
+    return losses
+
+
+HARD = {
+    "nearly collinear": lambda rng, K: 1.0 + np.outer(np.ones(60), 1e-9 * rng.random(K)),
+    "one a million times the others": lambda rng, K: (
+        np.r_[1e6, np.ones(K - 1)] * rng.lognormal(0, 0.1, (60, K))
+    ),
+    "all equal": lambda rng, K: np.ones((60, K)),
+    "zeros and ones": lambda rng, K: rng.integers(0, 2, (60, K)).astype(float),
+    "two camps in turn": lambda rng, K: np.where((np.arange(K) + np.arange(60)[:, None]) % 2, 9, 1),
+    "ordinary": lambda rng, K: made_losses(K, 60),
+}
+"""History -> (generator, K) -> losses of 60 rounds that make B ill-conditioned, or not."""

@@ -12,6 +12,7 @@ from aaggff.decision.active_set import minimise
 from aaggff.decision.curvature import SMALL
 from aaggff.errors import UserError
 from tests.decision.dense import DISTRIBUTIONS
+from tests.decision.families import HARD, made_losses
 from tests.decision.kkt import residual
 
 
@@ -61,15 +62,6 @@ class Paper:
         sides = np.vstack([*equal, np.eye(n)]).T
         bounds = np.r_[1.0, np.zeros(len(self.gone)), np.zeros(n)]
         return quadprog.solve_qp(B, -c, sides, bounds, len(equal))[0]
-
-
-def made_losses(clients, rounds, seed=0):
-    """Clients with means of their own that fall, with noise; now and then one of them fails."""
-    rng = np.random.default_rng([clients, seed])
-    means = rng.lognormal(0.0, 1.0, clients) * np.exp(-0.02 * np.arange(rounds))[:, None]
-    losses = means * rng.lognormal(0.0, 0.3, (rounds, clients))
-    losses[rng.random(losses.shape) < 0.02] *= 50.0
-    return losses
 
 
 @pytest.mark.parametrize("cdf", DISTRIBUTIONS)
@@ -131,18 +123,6 @@ def test_equals_clarabel_at_two_thousand_clients():
     problem.solve(solver=cp.CLARABEL, **tight)
     np.testing.assert_allclose(p, x.value, rtol=0, atol=1e-8)
     assert 10 < np.count_nonzero(p) < clients
-
-
-HARD = {
-    "nearly collinear": lambda rng, K: 1.0 + np.outer(np.ones(60), 1e-9 * rng.random(K)),
-    "one a million times the others": lambda rng, K: (
-        np.r_[1e6, np.ones(K - 1)] * rng.lognormal(0, 0.1, (60, K))
-    ),
-    "all equal": lambda rng, K: np.ones((60, K)),
-    "zeros and ones": lambda rng, K: rng.integers(0, 2, (60, K)).astype(float),
-    "two camps in turn": lambda rng, K: np.where((np.arange(K) + np.arange(60)[:, None]) % 2, 9, 1),
-    "ordinary": lambda rng, K: made_losses(K, 60),
-}
 
 
 @pytest.mark.parametrize("history", HARD)
