@@ -13,6 +13,8 @@ from aaggff.data.split import split_client
 from aaggff.errors import UserError
 from aaggff.federation.data import Part, Task
 
+Index = NDArray[np.int64]
+
 
 def unchanged(inputs: torch.Tensor) -> torch.Tensor:
     """What prepares data that is stored ready."""
@@ -68,6 +70,12 @@ class ArrayData:
     def test(self, client: int) -> Part:
         """Client `client`'s test part."""
         return _slice(self._test, self._test_ends, client)
+
+    def test_block(self, first: int, last: int) -> tuple[torch.Tensor, torch.Tensor, Index]:
+        """The test parts of clients first..last-1 end to end, and where each begins."""
+        ends = self._test_ends[first : last + 1]
+        offsets = np.array(ends, dtype=np.int64) - ends[0]
+        return self._test[0][ends[0] : ends[-1]], self._test[1][ends[0] : ends[-1]], offsets
 
     def client_name(self, client: int) -> str:
         """What the client is called."""
