@@ -7,6 +7,7 @@ import pytest
 
 from aaggff.decision import decision_maker
 from aaggff.deploy.nvflare import report
+from aaggff.deploy.nvflare.round import WHOLE
 from aaggff.deploy.nvflare.server import FairRounds
 from aaggff.deploy.state import FairServer
 from aaggff.errors import UserError
@@ -85,20 +86,96 @@ def test_a_server_optimiser_takes_the_step():
         ({"linear.weight": np.full((2, 3), np.nan, np.float32)}, "is not finite"),
         ({"linear.weight": np.zeros((3, 2), np.float32)}, "has shape"),
         ({"linear.weight": np.array([["x"] * 3] * 2)}, "holds <U1"),
+        ({"linear.weight": np.full((2, 3), 3e38, np.float32)}, "too large to be mixed"),
+        ({"linear.weight": {"deep": 1}}, "holds object"),
+        ({"another": np.zeros(2, np.float32)}, "['another'] are not in every site's update"),
     ],
 )
-def test_a_site_that_sends_nonsense_is_set_aside_and_the_run_goes_on(bad, reason):
+@pytest.mark.parametrize("who", SITES)
+def test_a_site_that_sends_nonsense_is_set_aside_and_the_run_goes_on(bad, reason, who):
     rng = np.random.default_rng(3)
     rounds = FairRounds(FairServer("aaggff-s", clients=3))
     sent = {site: update(rng) for site in SITES}
-    sent["site-2"] |= bad
+    sent[who] |= bad
+    others = [site for site in SITES if site != who]
     for site in SITES:
         rounds.accept(site, sent[site], report(0.5, 10))
     change = rounds.close()
-    assert reason in rounds.record["set_aside"]["site-2"]
-    assert rounds.record["clients"] == ["site-1", "site-3"]
-    expected = (sent["site-1"]["linear.bias"] + sent["site-3"]["linear.bias"]) / 2
+    assert reason in rounds.record["set_aside"][who]
+    assert rounds.record["clients"] == others
+    expected = sum(sent[site]["linear.bias"] for site in others) / 2
     np.testing.assert_allclose(change["linear.bias"], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "reason"),
+    [
+        ({"samples": 10}, "reports no 'received_loss'"),
+        (None, "reports no 'received_loss'"),
+        ({"received_loss": 0.5}, "samples is nan"),
+        ({"received_loss": 0.5, "samples": -3}, "samples is -3"),
+        ({"received_loss": 0.5, "samples": 1e13}, "samples is 1e+13"),
+        ({"received_loss": 0.5, "samples": 10**5000}, "samples is inf"),
+        ({"received_loss": "low", "samples": 9}, "loss is nan"),
+        ({"received_loss": 10**400, "samples": 9}, "loss is inf"),
+    ],
+)
+def test_a_site_that_reports_nonsense_is_set_aside(metrics, reason):
+    rounds = FairRounds(FairServer("aaggff-s", clients=3))
+    for site in SITES:
+        ones = {"w": np.ones(1, np.float32)}
+        rounds.accept(site, ones, metrics if site == "site-2" else report(0.5, 10))
+    assert rounds.close()["w"] == pytest.approx(1.0)
+    assert reason in rounds.record["set_aside"]["site-2"]
+    weights = dict(zip(rounds.record["clients"], rounds.record["weights"]))
+    assert weights["site-1"] + weights["site-3"] == pytest.approx(1.0)
+
+
+def test_what_the_model_looks_like_is_remembered(tmp_path):
+    ones, odd = {"w": np.ones(1, np.float32)}, {"w": np.ones(2, np.float32)}
+    first = FairRounds(FairServer("uniform", clients=3, directory=tmp_path))
+    for site in SITES:
+        first.accept(site, ones, report(0.5, 10))
+    first.close()
+    again = FairRounds(FairServer("uniform", clients=3, directory=tmp_path))
+    for site in SITES:  # two of three, and yet they are the ones that are wrong
+        again.accept(site, ones if site == "site-3" else odd, report(0.5, 10))
+    assert again.close()["w"].tolist() == [1.0]
+    assert set(again.record["set_aside"]) == {"site-1", "site-2"}
+
+
+def test_a_site_that_sends_a_whole_model_is_set_aside_and_a_job_that_does_is_told():
+    rounds = FairRounds(FairServer("uniform", clients=2))
+    rounds.accept("site-1", {"w": np.full(1, 9.0, np.float32)}, report(0.5, 10), WHOLE)
+    rounds.accept("site-2", {"w": np.ones(1, np.float32)}, report(0.5, 10))
+    assert rounds.close()["w"].tolist() == [1.0]
+    rounds.reset()
+    for site in SITES[:2]:
+        rounds.accept(site, {"w": np.ones(1, np.float32)}, report(0.5, 10), WHOLE)
+    with pytest.raises(UserError, match=r"every site sent a whole model.*TransferType\.DIFF"):
+        rounds.close()
+
+
+def test_two_updates_of_one_site_count_as_none():
+    rounds = FairRounds(FairServer("uniform", clients=2))
+    for site, value in (("site-1", 1.0), ("site-2", 5.0), ("site-2", 7.0)):
+        rounds.accept(site, {"w": np.full(1, value, np.float32)}, report(0.5, 10))
+    assert rounds.close()["w"].tolist() == [1.0]
+    assert rounds.record["set_aside"] == {"site-2": "sent two updates"}
+
+
+@pytest.mark.parametrize("method", ["aaggff-s", "aaggff-d", "term"])
+def test_more_sites_than_were_said_to_exist_are_not_let_in(method):
+    rng = np.random.default_rng(6)
+    rounds = FairRounds(FairServer(method, clients=2))
+    play(rounds, rng, sites=("site-2", "site-3"))
+    play(rounds, rng)
+    assert rounds.record["clients"] == ["site-2", "site-3"]
+    assert "2 sites met before" in rounds.record["set_aside"]["site-1"]
+    open_to_all = FairRounds(FairServer(method))
+    play(open_to_all, rng, sites=("site-2", "site-3"))
+    play(open_to_all, rng)
+    assert open_to_all.record["clients"] == list(SITES)
 
 
 def test_bad_losses_and_missing_sites_are_named():

@@ -10,10 +10,10 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.aggregators.model_aggregator import ModelAggregator
 
+from aaggff.deploy.nvflare.round import WHOLE
 from aaggff.deploy.nvflare.server import FairRounds
 from aaggff.deploy.state import FairServer
 from aaggff.deploy.state_record import Settings
-from aaggff.errors import UserError
 
 
 class FairAggregator(ModelAggregator):  # type: ignore[misc]
@@ -100,12 +100,8 @@ class FairAggregator(ModelAggregator):  # type: ignore[misc]
     def accept_model(self, model: FLModel) -> None:
         """Take one site's update."""
         site = str((model.meta or {}).get("client_name", "unknown site"))
-        if model.params_type != ParamsType.DIFF:
-            raise UserError(
-                f"{site} sent a whole model; FairAggregator mixes differences: set"
-                " params_transfer_type=TransferType.DIFF in the recipe"
-            )
-        self.rounds.accept(site, model.params, model.metrics)
+        whole = model.params_type != ParamsType.DIFF
+        self.rounds.accept(site, model.params, model.metrics, WHOLE if whole else None)
 
     def aggregate_model(self) -> FLModel:
         """Decide, mix, and hand NVFlare the difference to add to the model."""

@@ -13,15 +13,19 @@ from typing import Any
 import numpy as np
 
 from aaggff.deploy.nvflare.round import (
+    MISTAKES,
     TEST_LOSS,
     TEST_SAMPLES,
     Contribution,
+    Shapes,
     Tensors,
     contribution,
     gram,
     mixed,
+    most_common,
     number,
-    same_shapes,
+    other_shape,
+    shapes,
 )
 from aaggff.deploy.state import FairServer
 from aaggff.deploy.state_record import Evaluations, Recorder, Settings, finish, round_record
@@ -52,12 +56,16 @@ class FairRounds:
         self.known: list[str] = []
         self.record: dict[str, Any] | None = None
         """The record of the latest round: a line of rounds.jsonl."""
+        self._shapes: Shapes = {}
+        """What the model looks like: known once a round has been mixed."""
         self._inbox: dict[str, Contribution] = {}
         self._twice: dict[str, str] = {}
         self._started = self._began = time.perf_counter()
         saved = server.resume()
         if saved is not None:
             self.known = [str(site) for site in saved[1]["sites"]]
+            looks = saved[1].get("shapes", {})
+            self._shapes = {name: tuple(shape) for name, shape in looks.items()}
         self._recorder: Recorder | None = None
         if server.directory is not None:
             about = settings or Settings("federation", server.method)
@@ -68,24 +76,30 @@ class FairRounds:
         self._inbox, self._twice = {}, {}
         self._began = time.perf_counter()
 
-    def accept(self, site: str, params: Mapping[str, Any], metrics: Mapping[str, Any]) -> None:
-        """Take one site's update; the order of arrival does not matter."""
+    def accept(
+        self,
+        site: str,
+        params: Mapping[str, Any] | None,
+        metrics: Mapping[str, Any] | None,
+        reason: str | None = None,
+    ) -> None:
+        """Take one site's update; the order of arrival does not matter.
+
+        reason: why it cannot be used, where the caller knows already.
+        """
         if site in self._inbox:
             self._twice[site] = "sent two updates"
             return
-        self._inbox[site] = contribution(site, params, metrics)
+        self._inbox[site] = contribution(site, params, metrics, reason)
 
     def close(self) -> Tensors:
         """Decide, mix, take the server optimiser's step, write the record, save the state."""
         if not self._inbox:
             raise UserError(f"round {self.server.round + 1}: no site sent an update")
         arrived = [self._inbox[site] for site in sorted(self._inbox)]
-        if all(each.reason is not None and "reports no" in each.reason for each in arrived):
-            raise UserError(
-                f"round {self.server.round + 1}: {arrived[0].site} {arrived[0].reason}, and nor"
-                " does any other site: call aaggff.deploy.nvflare.report(...) in the training"
-                " script"
-            )
+        told = {each.reason for each in arrived}
+        if len(told) == 1 and told <= set(MISTAKES):
+            raise UserError(f"round {self.server.round + 1}: every site {arrived[0].reason}")
         reasons = self._reasons(arrived)
         good = [each for each in arrived if each.site not in reasons]
         change = self._change(arrived, good, reasons)
@@ -108,11 +122,14 @@ class FairRounds:
     def _reasons(self, arrived: list[Contribution]) -> dict[str, str]:
         """Who is set aside before anything is decided, and why."""
         reasons = dict(self._twice)
-        first = next((each for each in arrived if each.reason is None), None)
+        expected = self._shapes or most_common([e for e in arrived if e.reason is None])
         for each in arrived:
-            reason = each.reason or (same_shapes(first, each) if first else None)
+            reason = each.reason or other_shape(expected, each)
             if reason:
                 reasons.setdefault(each.site, reason)
+        good = [each.site for each in arrived if each.site not in reasons]
+        for site in self.server.too_many(good, self.known):
+            reasons[site] = f"is not one of the {self.server.room} sites met before it"
         return reasons
 
     def _change(
@@ -121,8 +138,13 @@ class FairRounds:
         """What to add to the model: nothing if nobody's update can be used."""
         if not good:
             self.record = round_record(self.server.round + 1, None, [], set_aside=reasons)
-            return {name: np.zeros_like(v) for name, v in arrived[0].difference.items()}
-        self.server.begin(len(arrived))
+            looks = self._shapes or most_common(arrived)
+            like = next((e for e in arrived if shapes(e) == looks), None)
+            if like is None:
+                return {name: np.zeros(shape, np.float32) for name, shape in looks.items()}
+            return {name: np.zeros_like(values) for name, values in like.difference.items()}
+        self._shapes = shapes(good[0])
+        self.server.begin(len(good))
         signals: dict[str, Any] = {"lr": self.lr}
         if self.server.wants_updates:
             signals["gram"] = gram(good)
@@ -148,7 +170,7 @@ class FairRounds:
 
     def _remember(self, arrived: list[Contribution], reasons: dict[str, str]) -> None:
         assert self.record is not None
-        self.known = sorted({*self.known, *(each.site for each in arrived)})
+        self.known += [each.site for each in arrived if each.site not in {*self.known, *reasons}]
         self.record["seconds"] = time.perf_counter() - self._began
         added, line = self._evaluation(arrived)
         self.record |= added
@@ -156,7 +178,8 @@ class FairRounds:
             # Records reach as far as the saved state or beyond; resuming cuts off what is beyond.
             self._recorder.write(self.record, line)
             self._recorder.secure()
-        self.server.save(self.server.round + 1, {}, {"sites": self.known})
+        facts = {"sites": self.known, "shapes": self._shapes}
+        self.server.save(self.server.round + 1, {}, facts)
 
     def _evaluation(
         self, arrived: list[Contribution]
