@@ -240,12 +240,19 @@ def run_all(
 
 
 def try_all(
-    planned: Sequence[Job], *, workers: int | None = None, heard: Heard | None = None
+    planned: Sequence[Job],
+    *,
+    workers: int | None = None,
+    heard: Heard | None = None,
+    needed: bool = True,
 ) -> dict[tuple[str, int], Outcome | Failed]:
-    """The same, where a run may fail: of a grid of values the boldest often diverge."""
+    """The same, where a run may fail: of a grid of values the boldest often diverge.
+
+    needed: that all fail is an error, the first one's.
+    """
     found = _run(jobs.attempt, planned, workers, heard)
     failed = [each.reason for each in found.values() if isinstance(each, Failed)]
-    if failed and len(failed) == len(found):
+    if needed and failed and len(failed) == len(found):
         raise UserError(failed[0])
     return found
 

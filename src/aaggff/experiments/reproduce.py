@@ -348,8 +348,9 @@ def _own_limits(
             "Ours has the methods' default options (`aaggff methods`) and the paper's CDF; the "
             "paper tuned every method: --tune does so too."
         )
-    if len(seeds) <= 3:
+    if len(seeds) == 1:
+        yield "1 seed has no deviation: the paper's is taken for ours too."
+    elif len(seeds) <= 3:
         yield (
-            f"{len(seeds)} seed{'s' * (len(seeds) > 1)}: a deviation over so few is itself known "
-            "to a factor of two or so."
+            f"{len(seeds)} seeds: a deviation over so few is itself known to a factor of two or so."
         )

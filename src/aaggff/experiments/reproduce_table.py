@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from aaggff.experiments.compare import MEASURES
 from aaggff.experiments.objective import BY_KEY
-from aaggff.experiments.reproduce import BASES, TITLES, Block, Found, NotRun
+from aaggff.experiments.reproduce import BASES, TITLES, Found, NotRun
 from aaggff.experiments.statistics import paired
 from aaggff.experiments.tables import (
     METRICS,
@@ -52,7 +52,7 @@ def _beside(found: Found) -> Sheet:
     seeds = "1 seed" if count == 1 else f"{count} seeds"
     return Sheet(
         f"{block.dataset} ({TITLES[block.table]}): {METRICS[found.metric]} in per cent, "
-        f"{found.rounds} rounds, {seeds}",
+        f"{found.rounds} round{'s' * (found.rounds != 1)}, {seeds}",
         [*(["objective"] if figure else []), *(BY_KEY[column].title for column in block.columns)],
         rows,
         list(_notes(found, smallest)),
@@ -136,17 +136,3 @@ def _with_and_without(found: Found) -> Sheet:
 def not_run(missing: NotRun) -> str:
     """One plain line."""
     return f"{missing.block.dataset}: not run. {missing.why}"
-
-
-def printed_only(block: Block) -> Sheet:
-    """The paper's numbers alone, where there are none of ours."""
-    rows = [
-        (row, [_theirs(cells.get(column)) for column in block.columns])
-        for row, cells in block.rows.items()
-    ]
-    return Sheet(
-        f"{block.dataset} ({TITLES[block.table]}): the paper's numbers only",
-        [BY_KEY[column].title for column in block.columns],
-        rows,
-        [f"Of the paper's numbers: {limit}" for limit in block.limits],
-    )

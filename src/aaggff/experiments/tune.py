@@ -50,10 +50,18 @@ class Tuning:
     stand_in: bool = False
 
     def chosen(self) -> dict[str, Trial]:
-        """The best trial by method: of those trained furthest, and of equals the first."""
+        """The best trial by method: of those trained furthest, and of equals the first.
+
+        A trial without a score is never chosen, and a method with nothing else not at all.
+        """
+        scored = {
+            method: [trial for trial in trials if math.isfinite(trial.score)]
+            for method, trials in self.trials.items()
+        }
         return {
             method: max(trials, key=lambda trial: (trial.rounds, trial.score))
-            for method, trials in self.trials.items()
+            for method, trials in scored.items()
+            if trials
         }
 
     def as_json(self) -> dict[str, Any]:
@@ -66,7 +74,7 @@ class Tuning:
                     "options": dict(trial.candidate.options),
                     "rounds": trial.rounds,
                     "score": trial.score if math.isfinite(trial.score) else None,
-                    "chosen": trial is chosen[method],
+                    "chosen": trial is chosen.get(method),
                     "failed": trial.failed or None,
                     **{
                         measure.key: [_value(each, measure) for each in trial.outcomes]
@@ -184,7 +192,7 @@ def _search(
             for job in planned
             if job.label in alive and job.config.method in goals
         ]
-        outcomes = try_all(due, workers=workers, heard=heard)
+        outcomes = try_all(due, workers=workers, heard=heard, needed=step == 0)
         for method, goal in goals.items():
             trained = [each for each in families[method] if each.label in alive]
             for each in trained:

@@ -21,7 +21,7 @@ def sheet(tuning: Tuning) -> Sheet:
     rows = []
     for method, trials in tuning.trials.items():
         for trial in trials:
-            cells = [_score(trial, trial is chosen[method])]
+            cells = [_score(trial, trial is chosen.get(method))]
             cells += [Cell(str(trial.rounds))] if sorted_out else []
             done = [each for each in trial.outcomes if isinstance(each, Outcome)]
             for measure in measures:
@@ -61,6 +61,8 @@ def _notes(tuning: Tuning, sorted_out: bool) -> Iterator[str]:
             "One seed decides here: where scores differ by less than a seed's luck (compare shows "
             "it as a deviation), so does the choice. --seeds 100-104 would average over five."
         )
+    for method in tuning.trials.keys() - tuning.chosen().keys():
+        yield f"{method}: nothing could be chosen, no value has a score."
     for trials in tuning.trials.values():
         for trial in trials:
             if trial.failed:

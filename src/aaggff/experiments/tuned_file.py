@@ -93,7 +93,7 @@ def _content(path: Path) -> dict[str, Any]:
             **content,
             "dataset": str(content["dataset"]),
             "seeds": [int(seed) for seed in content["seeds"]],
-            "methods": {str(name): dict(each) for name, each in content["methods"].items()},
+            "methods": {str(name): dict(each) for name, each in content.get("methods", {}).items()},
         }
     except OSError as error:
         raise UserError(f"tuned: cannot read {path}: {error.strerror}") from error
