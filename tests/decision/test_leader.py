@@ -174,3 +174,52 @@ def test_the_full_decision_needs_integer_ids_and_sizes_for_a_size_prior():
         maker.everybody()
     with pytest.raises(UserError, match="sizes"):
         decision_maker("aaggff-d", clients=9, rate=0.3, prior="size").everybody()
+
+
+def test_with_everybody_there_the_gradient_is_the_exact_one():
+    """The setting of theorem 2: -r / (1 + <p, r>), and L where sampling has L~."""
+    K, rng = 6, np.random.default_rng(9)
+    maker = decision_maker("aaggff-d", clients=K, rate=1.0)
+    p, gradients = np.full(K, 1 / K), np.zeros(K)
+    for t in range(1, 80):
+        losses = rng.gamma(1.0, 1.0, K)
+        r = DISTRIBUTIONS["normal"].cdf(losses / losses.mean()) / K
+        gradients -= r / (1 + p @ r)
+        e = np.exp(-math.sqrt(math.log(K)) * gradients / (1 / K * math.sqrt(t + 1)))
+        p = e / e.sum()
+        order = rng.permutation(K)
+        weights = maker.decide(order, losses[order], np.ones(K))
+        np.testing.assert_allclose(weights, p[order], rtol=1e-12)
+
+
+def test_a_drop_out_where_everybody_was_expected_is_estimated():
+    """Five of six answer: their increment is the doubly robust one with C = 5/6."""
+    K, losses = 6, np.array([0.2, 0.9, 0.4, 1.5, 0.7])
+    maker = decision_maker("aaggff-d", clients=K, rate=1.0)
+    weights = maker.decide([0, 1, 2, 3, 4], losses, np.ones(5))
+    r = DISTRIBUTIONS["normal"].cdf(losses / losses.mean()) / K
+    score = (r - r.mean()) / (5 / 6 * (1 + r.mean()))
+    e = np.exp(math.sqrt(math.log(K)) * score / (1 / K * math.sqrt(2)))
+    np.testing.assert_allclose(weights, e / e.sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("rate", np.array([0.5, 0.5])),
+        ("rate", np.array([0.0])),
+        ("rate", np.empty(0)),
+        ("round", np.array(1.5)),
+        ("scores", np.array([1.0])),
+        ("scores", np.array([1.0, np.nan, 0.0])),
+        ("ids", np.array([1, 1, 2])),
+    ],
+)
+def test_a_damaged_state_is_refused_and_changes_nothing(key, value):
+    maker, other = (decision_maker("aaggff-d", clients=9) for _ in range(2))
+    for each in (maker, other):
+        each.decide([1, 2, 3], [0.1, 0.5, 0.9], [1, 1, 1])
+    with pytest.raises(UserError, match="state"):
+        maker.load_state_dict({**maker.state_dict(), key: value})
+    report = ([1, 2, 3], [0.4, 0.2, 0.9], [1, 1, 1])
+    assert np.array_equal(maker.decide(*report), other.decide(*report))

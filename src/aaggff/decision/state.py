@@ -40,7 +40,7 @@ def array_to_ids(array: NDArray[Any], name: str = "ids") -> list[Hashable]:
         ids: list[Hashable] = array.tolist()
     elif array.ndim == 1 and array.dtype == np.uint8:
         try:
-            ids = [_unpack(i) for i in json.loads(array.tobytes().decode("ascii"))]
+            ids = _unpack_list(array.tobytes().decode("ascii"))
         except (ValueError, TypeError, KeyError, RecursionError):
             raise UserError(f"state: {name!r} does not hold a list of ids") from None
     else:
@@ -64,6 +64,13 @@ def _pack(name: Any) -> Any:
         f"state: client id {name!r} is a {type(name).__name__} and cannot be saved, expected an"
         f" integer, a string, bytes or a tuple of these"
     )
+
+
+def _unpack_list(text: str) -> list[Hashable]:
+    packed = json.loads(text)
+    if not isinstance(packed, list):
+        raise ValueError("no list")
+    return [_unpack(name) for name in packed]
 
 
 def _unpack(packed: Any) -> Hashable:
