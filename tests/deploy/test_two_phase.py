@@ -299,6 +299,55 @@ def test_the_state_of_a_wrapped_strategy_is_the_model_with_its_noise(tmp_path) -
               grid(), 2)  # fmt: skip
 
 
+@pytest.mark.deploy
+@pytest.mark.slow
+def test_in_flowers_simulation_with_flowers_clipping_between_real_processes() -> None:
+    """One phase and two, on the same nodes."""
+    from flwr.app import ConfigRecord
+    from flwr.serverapp import Grid
+
+    from aaggff.deploy.flower.loop import train_round
+    from aaggff.deploy.flower.simulation import simulate
+
+    def loss_of(message: Message, context: Context) -> tuple[float, int]:
+        place = int(context.node_config["partition-id"])
+        theta = message.content["arrays"]["w"].numpy()
+        return float(np.mean((theta - TARGETS[place]) ** 2) / 2), SIZES[place]
+
+    app = ClientApp(mods=[fair_mod(loss_of), fixedclipping_mod])
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        place = int(context.node_config["partition-id"])
+        theta = message.content["arrays"]["w"].numpy()
+        moved = (theta + 0.5 * (TARGETS[place] - theta)).astype(np.float32)
+        metrics = MetricRecord({"num-examples": SIZES[place]})
+        arrays = ArrayRecord({"w": Array(moved)})
+        return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
+
+    def main(grid: Grid) -> list[tuple[np.ndarray, list[float]]]:
+        found = []
+        for two in (False, True):
+            strategy, arrays = fair(two_phase=two), record(w=np.zeros(3, np.float32))
+            for number in range(1, 4):
+                config = ConfigRecord({"clipping_norm": 1.5})
+                new, _ = train_round(strategy, grid, number, arrays, config)
+                assert new is not None
+                arrays = new
+            found.append((arrays["w"].numpy(), strategy.record["weights"]))
+        return found
+
+    (one, first), (two, second) = simulate(main, app, nodes=4, workers=2)
+    np.testing.assert_allclose(two, one, rtol=2e-6)
+    np.testing.assert_allclose(second, first, rtol=1e-6)
+    # And both are what the same clients give in this process: clipped, then weighed.
+    expected = start(
+        DifferentialPrivacyClientSideFixedClipping(fair(), 0.0, 1.5, 4),
+        grid(after=(fixedclipping_mod,)), 3,
+    )  # fmt: skip
+    np.testing.assert_allclose(one, expected["w"].numpy(), rtol=1e-6)
+
+
 def test_the_records_metrics_are_those_of_the_update() -> None:
     on = grid()
     strategy = fair(two_phase=True, train_metrics_aggr_fn=count)
