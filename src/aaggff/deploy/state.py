@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from aaggff.decision import decision_maker
 from aaggff.decision.base import Decision, DecisionMaker
+from aaggff.decision.regret import RegretTracker
+from aaggff.decision.responses import CdfResponse
 from aaggff.errors import UserError
 from aaggff.federation.record import write_atomically
 
@@ -26,7 +28,7 @@ Tensors = dict[str, NDArray[Any]]
 
 CHECKPOINT = "checkpoint.safetensors"
 RUNNING_STATISTICS = ("running_mean", "running_var")
-_PARTS = ("model", "decision", "optimizer")
+_PARTS = ("model", "decision", "optimizer", "regret")
 
 
 class FairServer:
@@ -64,7 +66,9 @@ class FairServer:
         self.optimizer = Optimizer(server_optimizer, server_options or {})
         self.directory = None if directory is None else Path(directory)
         self.round = 0
+        self._tracker: RegretTracker | None = None
         self._saved_decision: Tensors = {}
+        self._saved_regret: Tensors = {}
         # Fails now if the name or an option is wrong, not after all clients have connected.
         self.wants_updates = (self.maker or self._made(clients or 2)).wants_updates
 
@@ -80,12 +84,20 @@ class FairServer:
             self.clients = clients
             if self.maker is not None and self._own:
                 self._saved_decision = self._saved_decision or self.maker.state_dict()
+                if self._tracker is not None:
+                    self._saved_regret = self._tracker.state_dict()
                 self.maker = None
         if self.maker is None:
             self.maker = self._made(self.clients or clients)
+            bounded = isinstance(getattr(self.maker, "response", None), CdfResponse)
+            # Only rules with bounded responses have a notion of regret.
+            self._tracker = RegretTracker(self.maker) if bounded else None
         if self._saved_decision:
             self.maker.load_state_dict(self._saved_decision)
             self._saved_decision = {}
+        if self._saved_regret and self._tracker is not None:
+            self._tracker.load_state_dict(self._saved_regret)
+            self._saved_regret = {}
 
     def too_many(self, ids: Sequence[Any], met: Iterable[Any]) -> list[Any]:
         """Of more clients than were said to exist, those met last: they are not let in.
@@ -115,7 +127,16 @@ class FairServer:
     ) -> NDArray[np.float64]:
         """Mixing weights of this round; `signals` are the rule's keyword-only extras."""
         assert self.maker is not None, "begin() comes first"
-        return self.maker.decide(list(ids), list(losses), list(sizes), **signals)
+        weights = self.maker.decide(list(ids), list(losses), list(sizes), **signals)
+        if self._tracker is not None:
+            self._tracker.record(self.last)
+        return weights
+
+    def account(self) -> dict[str, float | None]:
+        """Regret so far and what the theorem allows, for the record; empty if there is none."""
+        if self._tracker is None:
+            return {}
+        return {"regret": self._tracker.regret, "regret_bound": self._tracker.bound}
 
     def step(self, model: Mapping[str, NDArray[Any]], update: Tensors) -> Tensors:
         """theta <- server optimiser(theta, step * sum_i w_i Delta_i); `update` is used up.
@@ -136,7 +157,8 @@ class FairServer:
         from safetensors.numpy import save
 
         assert self.maker is not None
-        parts = (model, self.maker.state_dict(), self.optimizer.state_dict())
+        regret = {} if self._tracker is None else self._tracker.state_dict()
+        parts = (model, self.maker.state_dict(), self.optimizer.state_dict(), regret)
         # safetensors writes an array's memory as it lies: it must be in C order.
         tensors = {
             f"{part}/{name}": np.ascontiguousarray(values).reshape(np.shape(values))
@@ -164,7 +186,7 @@ class FairServer:
             part, _, rest = name.partition("/")
             parts[part][rest] = values
         self.round, self.clients = int(facts["round"]), self.room or facts["clients"]
-        self._saved_decision = parts["decision"]
+        self._saved_decision, self._saved_regret = parts["decision"], parts["regret"]
         self.optimizer.load_state_dict(parts["optimizer"])
         self.begin(self.clients or 0)
         return parts["model"], facts

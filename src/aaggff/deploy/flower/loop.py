@@ -147,7 +147,7 @@ def write_round(strategy: FairStrategy, number: int, figures: Figures | None) ->
         added, line = strategy.evaluations.lines(
             number, figures.values, figures.losses, figures.sizes
         )
-        strategy.record |= added
+        strategy.record |= added | strategy.server.account()
     if strategy.server.directory is None:
         return
     open_recorder(strategy)  # a wrapper's loop never comes past `start`

@@ -192,4 +192,5 @@ class FairRounds:
         if not values and not losses:
             return {}, None
         sizes = {e.site: number(e.metrics.get(TEST_SAMPLES, e.samples)) for e in arrived}
-        return self.evaluations.lines(self.server.round + 1, values, losses, sizes)
+        added, line = self.evaluations.lines(self.server.round + 1, values, losses, sizes)
+        return added | self.server.account(), line
