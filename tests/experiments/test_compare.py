@@ -171,6 +171,17 @@ def test_all_leaves_out_what_needs_everybody_where_clients_are_sampled() -> None
         plan("synthetic", [Labelled("afl", "afl")], [1], settings={"per_round": 5})
 
 
+def test_an_option_set_for_all_methods_need_not_be_known_to_all_of_them() -> None:
+    option = {"method_options": {"cdf": "weibull"}}
+    methods, _ = choose("heart", None, option)
+    planned = {job.label: job.config.method_options for job in plan(
+        "heart", methods, [1], settings=option)}  # fmt: skip
+    assert {name for name, options in planned.items() if options.get("cdf") == "weibull"} == {
+        "aaggff-s",
+        "aaggff-d",
+    }
+
+
 def test_the_leader_may_be_used_with_everybody() -> None:
     found = compare(
         "heart", [Labelled("aaggff-d", "aaggff-d")], [2], settings={"rounds": 2}, workers=1

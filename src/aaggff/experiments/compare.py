@@ -176,7 +176,8 @@ def choose(
 
     if methods is not None:
         return [m if isinstance(m, Labelled) else parse_method(m) for m in methods], []
-    config = RunConfig.for_dataset(dataset, **{**settings, "method": "fedavg"})
+    plain = {name: value for name, value in settings.items() if name != "method_options"}
+    config = RunConfig.for_dataset(dataset, **{**plain, "method": "fedavg"})
     everybody = config.per_round is None or (
         isinstance(config.per_round, float) and config.per_round == 1.0
     )

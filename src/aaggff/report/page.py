@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aaggff.errors import UserError
+from aaggff.federation.record import write_atomically
 from aaggff.report import figures
 from aaggff.report.collect import RunRecord, collect
 from aaggff.report.figures import Drawing
@@ -43,10 +42,11 @@ class Section:
 def write_report(directories: Sequence[Path], output: Path) -> Path:
     """Write the page of all runs at or below `directories` to `output`, at once or not at all."""
     text = render(directories)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    partial = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, output)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(output, text.encode())
+    except OSError as error:
+        raise UserError(f"cannot write {output}: {error.strerror}") from error
     return output
 
 
