@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-MARK = "AAGGFF_LOCAL_FEDERATION"
+MARK = "AAGGFF_STARTED_FOR"
 """In the environment of all that is started here, so that it can be found and ended."""
 
 
@@ -56,17 +56,7 @@ class Processes:
         Flower detaches what it starts, so neither parents nor groups tell; the environment does.
         Without a name: all of them.
         """
-        mark = f"{MARK}={self._mark(name)}".encode()
-        found = {}
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                marks = (entry / "environ").read_bytes().split(b"\0")
-                if any(m == mark if name else m.startswith(mark) for m in marks):
-                    words = (entry / "cmdline").read_bytes().split(b"\0")
-                    found[int(entry.name)] = b" ".join(words).decode(errors="replace")
-            except OSError:  # gone meanwhile, or somebody else's
-                continue
-        return found
+        return find(self._mark(name), exactly=bool(name))
 
     def stop(self, name: str) -> None:
         """End a process and all it started, after seconds in which it can say good-bye."""
@@ -81,7 +71,7 @@ class Processes:
         process = self.running.pop(name)
         process.kill()
         process.wait(timeout=30)
-        _end(lambda: self.found(name))
+        end(lambda: self.found(name))
 
     def end(self, last: str) -> None:
         """End all, `last` after the others, so that they can say good-bye to it."""
@@ -94,18 +84,36 @@ class Processes:
 
     def sweep(self) -> None:
         """End whatever is there, at once; also what a process that is gone by now had started."""
-        _end(self.found)
+        end(self.found)
 
     def _mark(self, name: str) -> str:
         return f"{self.home}:{name}"
 
 
-def _end(found: Callable[[], dict[int, str]]) -> None:
-    """Kill until none is left: a process may start another while it is looked for."""
-    for _ in range(50):
-        if not (processes := found()):
-            return
-        for pid in processes:
+def find(mark: str, *, exactly: bool = True) -> dict[int, str]:
+    """Process id -> command line of all that have this MARK, or one that begins so."""
+    wanted = f"{MARK}={mark}".encode()
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            marks = (entry / "environ").read_bytes().split(b"\0")
+            if any(m == wanted if exactly else m.startswith(wanted) for m in marks):
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                found[int(entry.name)] = b" ".join(words).decode(errors="replace")
+        except OSError:  # gone meanwhile, or somebody else's
+            continue
+    return found
+
+
+def end(found: Callable[[], dict[int, str]], *, patience: float = 0.0) -> None:
+    """Wait for processes that are about to end, then kill until none is left.
+
+    More than once: a process may start another while it is looked for.
+    """
+    kindly = time.monotonic() + patience
+    at_last = kindly + 10
+    while (processes := found()) and time.monotonic() < at_last:
+        for pid in processes if time.monotonic() >= kindly else ():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)

@@ -18,6 +18,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.simulation import run_simulation
 
+from aaggff.deploy.flower.processes import MARK, end, find
 from aaggff.errors import UserError
 
 Answer = TypeVar("Answer")
@@ -118,22 +119,27 @@ class Watched(Grid):
 
 @contextlib.contextmanager
 def _prepared() -> Iterator[str]:
-    """A folder for Ray that is gone afterwards; logs and environment as they were.
+    """A folder for Ray; afterwards it and Ray's processes are gone, logs and environment as before.
 
+    Ray's workers end when they notice that their parent has ended, a while after Flower returns.
     Flower says that `run_simulation` will go one day: this file is the one place that calls it.
     """
     log = logging.getLogger("flwr")
-    level, path = log.level, os.environ.get("PYTHONPATH")
+    level = log.level
     folder = tempfile.mkdtemp(prefix="aaggff-")
+    before = {name: os.environ.get(name) for name in ("PYTHONPATH", MARK)}
     log.setLevel(logging.CRITICAL)  # what goes wrong is raised
+    os.environ[MARK] = folder
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
             yield folder
     finally:
         log.setLevel(level)
-        if path is None:
-            os.environ.pop("PYTHONPATH", None)  # Flower sets it for Ray
-        else:
-            os.environ["PYTHONPATH"] = path
+        for name, value in before.items():  # Flower sets PYTHONPATH for Ray
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        end(lambda: find(folder), patience=5)
         shutil.rmtree(folder, ignore_errors=True)
