@@ -33,7 +33,7 @@ def fair_recipe(
     `recipe.execute(SimEnv(num_clients=4))` runs it in NVFlare's simulator, `PocEnv` and `ProdEnv`
     on real sites. `fedavg` are further arguments of NVFlare's recipe, such as `train_args`.
     """
-    return FedAvgRecipe(
+    recipe = FedAvgRecipe(
         name=name,
         model=model,
         min_clients=sites,
@@ -56,3 +56,9 @@ def fair_recipe(
         key_metric=fedavg.pop("key_metric", metric),
         **fedavg,
     )
+    # Server and sites have aaggff installed: a copy of half its files would only be in the way.
+    # (NVFlare has this under two names; a job without it is larger, and works.)
+    job = getattr(recipe, "_job", None) or getattr(recipe, "job", None)
+    if job is not None:
+        job.set_app_packages(["aaggff"])
+    return recipe
