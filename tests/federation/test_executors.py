@@ -186,18 +186,33 @@ def test_auto_picks_by_model_and_cohort_and_says_why(monkeypatch):
     from aaggff.federation.executors import choose
 
     monkeypatch.setattr(choose, "cores", lambda: 4)
+    monkeypatch.setattr(choose, "seconds_of_one", lambda work: 2 * choose.WORTH)
     images = shaped_data((3, 16, 16))
     small = picked(binary_data(), "logistic")
     assert (small.name, small.why) == ("batched", "linear layers and ReLU train as one stack")
     assert picked(class_data(), "mlp").name == "batched"
-    assert picked(images, "convnet", per_round=1).name == "sequential"
-    assert "one core or client at a time" in picked(images, "convnet", per_round=1).why
+    alone = picked(images, "convnet", per_round=1)
+    assert alone.name == "sequential"
+    assert "one core or client at a time" in alone.why
     assert picked(images, "convnet", workers=1).name == "sequential"
     many = picked(images, "convnet")
     assert (many.name, many.workers) == ("processes", 3)
-    assert "its clients share 3 cores" in many.why
+    assert many.why == "it has a layer Conv2d, so its clients share 3 cores"
+    monkeypatch.setattr(choose, "seconds_of_one", lambda work: choose.WORTH / 2)
+    light = picked(images, "convnet")
+    assert light.name == "sequential"
+    assert "done sooner than handed to a process" in light.why
     monkeypatch.setattr(choose, "cores", lambda: 1)
     assert picked(images, "convnet").name == "sequential"
+
+
+def test_what_auto_measures_is_a_clients_work():
+    from aaggff.federation.executors.choose import seconds_of_one
+
+    federation = Federation(class_data(), "mlp", model_options={"dropout": 0.5})
+    before = [p.clone() for p in federation.model.parameters()]
+    assert seconds_of_one(federation.executor.work) > 0
+    assert all(torch.equal(p, q) for p, q in zip(federation.model.parameters(), before))
 
 
 WHY_NOT = [

@@ -37,7 +37,7 @@ def watch(
         or free_directory(Path("runs") / f"{config.dataset}-{config.method}-seed-{config.seed}")
     )
     trackers = _trackers(config, directory, tensorboard, mlflow)
-    progress, people = Progress(console, config.rounds), _People()
+    progress, people = Progress(console, config.rounds), _People(console, config)
     everybody = "everybody" if config.per_round is None else f"{config.per_round} a round"
     console.print(
         f"[bold]{config.dataset}[/bold]{' STAND-IN' if config.stand_in else ''}  "
@@ -51,7 +51,7 @@ def watch(
                 config,
                 directory,
                 resume=resume is not None,
-                callbacks=[progress, people, *trackers],
+                callbacks=[people, progress, *trackers],
                 stop=stop,
             )
         finally:
@@ -87,13 +87,20 @@ def _trackers(
 
 
 class _People(Callback):
-    """Remembers who took part, so that the final table can name them."""
+    """Says who trains the clients, and remembers who took part: the final table names them."""
 
-    def __init__(self) -> None:
+    def __init__(self, console: Console, config: RunConfig) -> None:
+        self.console, self.automatic = console, config.executor == "auto"
         self.total = 0
         self.notes: tuple[str, ...] = ()
         """What one should know about the files: a partial copy, samples left out."""
         self._data: Any = None
+
+    def on_round(self, federation: Any, record: dict[str, Any]) -> None:
+        executor = getattr(federation, "executor", None)
+        if self.automatic and executor is not None:
+            self.console.print(f"executor: {executor.name} ({executor.why})", style="dim")
+        self.automatic = False
 
     def on_end(self, federation: Any) -> None:
         self._data, self.total = federation.data, len(federation.data)

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import multiprocessing
+import time
+
+import numpy as np
 
 from aaggff.errors import UserError, unknown
 from aaggff.federation.executors.base import Executor, Work
 from aaggff.federation.executors.batched import Batched, cannot_batch
 from aaggff.federation.executors.processes import Processes, cores
-from aaggff.federation.executors.sequential import Sequential
+from aaggff.federation.executors.sequential import OneClient, Sequential
+from aaggff.federation.executors.threads import one_thread
 
 EXECUTORS = ("auto", "sequential", "batched", "processes")
+WORTH = 1e-3
+"""Seconds: how long F_i of one client must take for processes to pay.
+
+Handing a client to another process and mixing what comes back costs some tenths of a millisecond;
+training takes a few times as long as F_i. `bench/executors.py` has the figures.
+"""
 
 
 def executor(name: str, work: Work, *, cohort: int, workers: int | None = None) -> Executor:
@@ -33,9 +43,23 @@ def _pick(work: Work, cohort: int, workers: int | None) -> Executor:
     if not isinstance(reason, str):
         return Batched(work, "linear layers and ReLU train as one stack")
     number = min(workers or cores(), cohort)
-    if number > 1 and work.flat.device.type == "cpu" and _may_fork():
-        return Processes(work, f"{reason}, so its clients share {number} cores", workers=number)
-    return Sequential(work, f"{reason}, and there is one core or client at a time")
+    if number < 2 or work.flat.device.type != "cpu" or not _may_fork():
+        return Sequential(work, f"{reason}, and there is one core or client at a time")
+    if seconds_of_one(work) < WORTH:
+        return Sequential(work, f"{reason}, and a client is done sooner than handed to a process")
+    return Processes(work, f"{reason}, so its clients share {number} cores", workers=number)
+
+
+def seconds_of_one(work: Work) -> float:
+    """How long F_i of a client of about mean size takes; the results do not depend on it."""
+    sizes = work.data.train_sizes
+    client = int(np.abs(sizes - sizes.mean()).argmin())
+    one = OneClient(work)
+    with one_thread():
+        one.loss(client)  # the first time everything is slower
+        began = time.perf_counter()
+        one.loss(client)
+        return time.perf_counter() - began
 
 
 def _may_fork() -> bool:
