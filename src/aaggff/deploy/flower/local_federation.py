@@ -191,19 +191,21 @@ class LocalFederation:
 
         A run that does not end well is a UserError with the last words of its ServerApp.
         """
-        end, asked = time.monotonic() + timeout, time.monotonic()
-        seen, status = 0, ""
+        began = asked = time.monotonic()
+        seen, written, status = 0, -1, ""
         while True:
-            # Asking costs a second of processor time; looking at the record costs nothing.
-            patience = 2 if (directory / DONE).exists() else 15
-            if time.monotonic() - asked > patience:
+            # Asking costs a second of processor time, looking at a file's size costs nothing.
+            now = time.monotonic()
+            patience = 2 if (directory / DONE).exists() else min(30, 5 + (now - began) / 10)
+            if now - asked > patience:
                 status, asked = self.status(run), time.monotonic()
-            records = read_records(directory)
-            yield from records[seen:]
-            seen = len(records)
+            if (size := _size(directory / ROUNDS)) != written:
+                written, records = size, read_records(directory)
+                yield from records[seen:]
+                seen = len(records)
             if status in FINISHED:
                 break
-            if time.monotonic() > end:
+            if now - began > timeout:
                 raise TimeoutError(f"run {run} is {status} after {timeout:.0f} s")
             time.sleep(0.3)
         if status != FINISHED[0]:
@@ -245,6 +247,10 @@ def read_records(directory: Path) -> list[dict[str, Any]]:
         lines = (directory / ROUNDS).read_text(encoding="utf-8").splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.endswith("\n")]
     return []
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def free_port(host: str) -> int:
