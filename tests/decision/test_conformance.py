@@ -307,3 +307,45 @@ def test_no_round_however_hostile_breaks_a_decision(row, rounds):
         last = maker.last
         assert 1 <= last.effective_clients <= len(said) * (1 + 1e-9)
         assert 0 <= last.kl_from_size < np.inf
+
+
+# --- large rounds: other code, the same decisions -------------------------------------------------
+
+MANY = 700
+ROOMY = [
+    (name, options)
+    for name, rows in TABLE.items()
+    for options in rows
+    if options.get("clients", MANY) >= MANY
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), ROOMY, ids=lambda part: part if isinstance(part, str) else str(part)
+)
+def test_many_clients_are_decided_alike_by_number_by_name_and_in_any_order(name, options):
+    """Integers go through arrays, names through dictionaries, sums another way."""
+    rng = np.random.default_rng(5)
+    numbered, named, shuffled = (decision_maker(name, **options) for _ in range(3))
+    ids = rng.permutation(10**6)[:MANY]
+    for _ in range(3):
+        order = rng.permutation(MANY)
+        losses = rng.gamma(0.5, 1.0, MANY)
+        losses[:5] = [np.nan, np.inf, -1.0, 1e300, 0.0]
+        sizes, updates = rng.integers(1, 99, MANY), rng.normal(size=(MANY, 4))
+
+        def weights(maker, names, order, said=(losses, sizes, updates)):
+            given = [part[order] for part in said]
+            extra = {"updates": given[2], "lr": 0.1} if maker.wants_updates else {}
+            return maker.decide(names, *given[:2], **extra)
+
+        plain = np.arange(MANY)
+        by_number = weights(numbered, ids, plain)
+        by_name = weights(named, [f"client {i:06}" for i in ids], plain)
+        in_order = weights(shuffled, ids[order].tolist(), order)
+        assert by_number.sum() == pytest.approx(1, abs=1e-12)
+        assert (by_number >= 0).all()
+        assert by_number[:4].tolist() == [0.0] * 4
+        assert set(numbered.last.set_aside) == set(ids[:4].tolist())
+        np.testing.assert_allclose(by_name, by_number, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(in_order, by_number[order], rtol=0, atol=1e-9)
