@@ -12,7 +12,7 @@ from aaggff.version import __version__
 
 if TYPE_CHECKING:
     from aaggff.data.arrays import from_arrays, from_dataframe, from_torch_datasets
-    from aaggff.decision.regret import track_regret
+    from aaggff.decision.tracked import track_regret
     from aaggff.experiments.load import load_runs
     from aaggff.federation.federation import Federation
 
@@ -23,7 +23,7 @@ _ON_DEMAND = {
     "from_dataframe": "aaggff.data.arrays",
     "from_torch_datasets": "aaggff.data.arrays",
     "load_runs": "aaggff.experiments.load",
-    "track_regret": "aaggff.decision.regret",
+    "track_regret": "aaggff.decision.tracked",
 }
 
 __all__ = [

@@ -12,8 +12,9 @@ from hypothesis.extra.numpy import arrays
 
 from aaggff import decision_maker, methods, track_regret
 from aaggff.decision import regret
+from aaggff.decision.hindsight import best_fixed
 from aaggff.decision.leader import FollowTheLeader
-from aaggff.decision.regret import RegretTracker, best_fixed
+from aaggff.decision.regret import RegretTracker
 from aaggff.decision.responses import CDFS, CdfResponse
 from aaggff.errors import UserError
 from tests.decision.dense import DensePaper

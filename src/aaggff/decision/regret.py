@@ -22,17 +22,16 @@ So nothing of size K times T is kept for large K, and a tracker costs next to no
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from aaggff.decision.active_set import minimise
 from aaggff.decision.base import Array, Decision, DecisionMaker, State
 from aaggff.decision.entropic import prior_weights
-from aaggff.decision.quadratic import Dense, LowRank, Quadratic
+from aaggff.decision.hindsight import best_fixed
 from aaggff.decision.reports import as_list, total
 from aaggff.decision.responses import CdfResponse
 from aaggff.decision.scores import Scores
@@ -41,11 +40,6 @@ from aaggff.errors import UserError
 
 BUDGET = 1_000_000
 """Responses kept exactly: 8 MB. Enough for 1,000 rounds of 1,000 clients."""
-STEPS = 100
-SHORTEST = 1e-6
-PRECISION = 1e-12
-RIDGE = 1e-8
-"""Of a proximal term that keeps the model strictly convex. It does not move the optimum."""
 
 
 @dataclass(frozen=True)
@@ -321,140 +315,6 @@ class RegretTracker:
         self.history = list(history.reshape(rounds, len(columns)))
         self.latest = dict(zip(latest, weights.tolist()))
         self._found = None
-
-
-class Tracked(DecisionMaker):
-    """A decision maker with its regret account; decides exactly as the one it wraps.
-
-    Made by `track_regret`. Its state is the wrapped maker's and the account's.
-    """
-
-    def __init__(self, maker: DecisionMaker, response: CdfResponse | None = None) -> None:
-        self.maker = maker
-        self.tracker = RegretTracker(maker, response)
-        self.wants_updates = maker.wants_updates
-
-    @property
-    def clients(self) -> int | None:  # type: ignore[override]
-        """K, as far as the wrapped maker knows."""
-        return self.maker.clients
-
-    @property
-    def regret(self) -> Regret:
-        """The regret so far."""
-        return self.tracker.summary()
-
-    def decide(
-        self,
-        ids: Sequence[Hashable] | NDArray[Any],
-        losses: ArrayLike,
-        sizes: ArrayLike,
-        *,
-        updates: Any = None,
-        gram: ArrayLike | None = None,
-        lr: float | None = None,
-    ) -> Array:
-        weights = self.maker.decide(ids, losses, sizes, updates=updates, gram=gram, lr=lr)
-        self.last = self.maker.last
-        if self.last is None:
-            raise UserError("maker: it decided, but its `last` holds no decision (see `settle`)")
-        self.tracker.record(self.last, losses)
-        return weights
-
-    def regret_bound(self, rounds: int, *, fewest: int | None = None) -> float | None:
-        return self.maker.regret_bound(rounds, fewest=fewest)
-
-    def forget(self, ids: Iterable[Hashable]) -> None:
-        gone = list(ids)
-        self.maker.forget(gone)
-        self.tracker.forget(gone)
-
-    def state_dict(self) -> State:
-        account = {f"regret.{key}": value for key, value in self.tracker.state_dict().items()}
-        return {**self.maker.state_dict(), **account}
-
-    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
-        start = len("regret.")
-        account = {k[start:]: v for k, v in state.items() if k.startswith("regret.")}
-        check_keys(account, self.tracker.state_dict())
-        self.maker.load_state_dict({k: v for k, v in state.items() if not k.startswith("regret.")})
-        self.tracker.load_state_dict(account)
-
-
-def track_regret(maker: DecisionMaker, response: CdfResponse | None = None) -> Tracked:
-    """The same decision maker, keeping account of its regret.
-
-    Args:
-        maker: one that has not decided yet.
-        response: judge the decisions by these responses. Needed for rules without bounded
-            responses of their own (all but AAggFF).
-
-    >>> from aaggff import decision_maker
-    >>> maker = track_regret(decision_maker("aaggff-d", clients=1000, rate=0.002))
-    >>> weights = maker.decide([5, 17], [0.2, 0.9], [10, 30])
-    >>> maker.regret.value < maker.regret.bound
-    True
-    """
-    return Tracked(maker, response)
-
-
-def best_fixed(rows: Array, slope: Array | None = None) -> tuple[Array, float, float]:
-    """The p of the simplex at which sum_t log(1 + <p, r_t>) + <slope, p> is greatest.
-
-    Newton's method: the second-order model is a quadratic programme, which `minimise` solves
-    exactly. The certificate is the concave function's tangent plane at p, which is nowhere below
-    the function and on the simplex at most max_i of the gradient less <gradient, p> above it.
-
-    Returns:
-        p, the value there, and the most by which any other p can be better.
-
-    >>> p, value, gap = best_fixed(np.array([[1.0, 0.0]] * 2 + [[0.0, 1.0]] * 3))
-    >>> print(p.round(9), gap < 1e-12)
-    [0.2 0.8] True
-    """
-    rounds, clients = rows.shape
-    extra = np.zeros(clients) if slope is None else slope
-    # Small responses make the function nearly linear: then one client it is, and this one.
-    p = np.zeros(clients)
-    p[(rows.sum(axis=0) + extra).argmax()] = 1.0
-    value, gap = _growth(rows, extra, p)
-    sharpest = (p, value, gap)
-    for _ in range(STEPS):
-        if sharpest[2] <= PRECISION * abs(value):
-            break
-        inner = rows @ p
-        # Less <p, r_t>, which is the same for every client: so centred @ p = 0.
-        centred = (rows - inner[:, None]) / (1.0 + inner)[:, None]
-        ascent = centred.sum(axis=0) + extra
-        ridge = RIDGE * float(np.einsum("ij,ij->", centred, centred)) or 1.0
-        if clients <= rounds:
-            matrix = centred.T @ centred
-            matrix.flat[:: clients + 1] += ridge
-            model: Quadratic = Dense(matrix)
-        else:
-            model = LowRank(ridge, 1.0, centred.T.copy())
-        toward = minimise(model, -ascent - ridge * p, p) - p
-        step = 1.0
-        while step > SHORTEST:
-            trial = p + step * toward
-            found = _growth(rows, extra, trial)
-            if found[0] > value or found[1] < sharpest[2]:
-                break
-            step /= 2
-        else:  # what is left is rounding
-            break
-        p, (value, gap) = trial, found
-        if gap < sharpest[2]:
-            sharpest = (p, value, gap)
-    return sharpest
-
-
-def _growth(rows: Array, slope: Array, p: Array) -> tuple[float, float]:
-    """The value at p, and what the tangent plane there allows beyond it."""
-    inner = rows @ p
-    gradient = (1.0 / (1.0 + inner)) @ rows + slope
-    gap = float(gradient.max()) - float(gradient @ p)
-    return float(np.log1p(inner).sum()) + float(slope @ p), max(0.0, gap)
 
 
 def _accepted(decision: Decision) -> tuple[Any, NDArray[np.bool_] | slice]:
