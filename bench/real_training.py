@@ -54,13 +54,15 @@ def settings(task: str, weights: Path) -> dict[str, Any]:
             "data": {"tokenizer": str(weights / MINILM), "longest": 64},
             "model_options": {"pretrained": str(weights / MINILM), "pooling": "mean"},
         },
-        # lite0 for B0, plain average pooling for so few images, a learning rate for few rounds.
+        # lite0 for B0, plain average pooling for so few images (also those with a gap in their
+        # metadata), a learning rate for few rounds.
         "isic": {
             "dataset": "isic2019",
             "rounds": 15,
-            "lr": 0.01,
+            "lr": 0.02,
+            "evaluate_every": 3,
             "model": "efficientnet-lite0",
-            "data": {"size": 128},
+            "data": {"size": 128, "rows": "all"},
             "model_options": {"pretrained": str(weights / LITE0), "pooled": 1},
         },
     }[task]

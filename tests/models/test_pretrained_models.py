@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from aaggff.data.prepare import IMAGENET_MEAN, IMAGENET_STD, Prepare
 from aaggff.errors import UserError
 from aaggff.federation.data import Task
 from aaggff.models import build_model
@@ -167,6 +168,39 @@ def test_lite0_with_published_weights_recognises_goldfish() -> None:
     name, times = Counter(logits.argmax(1).tolist()).most_common(1)[0]
     assert name == 1
     assert times >= len(images) // 2
+
+
+def test_pretrained_networks_see_images_as_they_were_trained(tmp_path: Path) -> None:
+    pixels = torch.randint(0, 256, (2, 3, 64, 64), dtype=torch.uint8)
+    prepared = Prepare("scale", divide=255.0, mean=IMAGENET_MEAN, std=IMAGENET_STD)(pixels)
+    seen: dict[str, torch.Tensor] = {}
+
+    def watched(name: str, **options: object) -> None:
+        model = build_model(name, (3, 64, 64), EIGHT, **options).eval()
+        model.features.register_forward_pre_hook(
+            lambda module, inputs: seen.__setitem__(name, inputs[0])
+        )
+        model(prepared)
+
+    save_file(lite0_features().state_dict(), tmp_path / "lite0.safetensors")
+    watched("efficientnet-lite0", pretrained=str(tmp_path))
+    for name, folder in (("efficientnet", "b0"), ("mobilevit", "vit")):
+        made = build_model(name, (3, 64, 64), EIGHT, pretrained="random")
+        made.features.save_pretrained(tmp_path / folder)
+        watched(name, pretrained=str(tmp_path / folder))
+    # By hand from the bytes, as the weights' publishers say.
+    whole, colours = pixels.double(), torch.tensor(IMAGENET_STD).double().reshape(3, 1, 1)
+    mean = torch.tensor(IMAGENET_MEAN).double().reshape(3, 1, 1)
+    expected = {
+        "efficientnet-lite0": (whole - 127) / 128,
+        "efficientnet": (whole / 255 - mean) / colours.sqrt(),
+        "mobilevit": (whole / 255)[:, [2, 1, 0]],
+    }
+    for name, images in expected.items():
+        torch.testing.assert_close(seen[name].double(), images, atol=1e-5, rtol=0)
+    # Untrained networks have no habits.
+    watched("mobilevit", pretrained="random")
+    assert torch.equal(seen["mobilevit"], prepared)
 
 
 def test_minilm_serves_as_the_encoder() -> None:

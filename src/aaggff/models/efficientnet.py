@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
+from aaggff.data.prepare import IMAGENET_STD
 from aaggff.errors import UserError
 from aaggff.models.pretrained import load_pretrained
 
@@ -20,11 +22,41 @@ FEATURES = 1280
 BATCH_NORM_MOMENTUM = 0.01
 
 
+class AsTrained(nn.Module):
+    """Images as data sets give them, (x - mean) / std with x in 0..1, -> as weights saw them.
+
+    Pretrained networks were trained on inputs of their own scale. Off by a factor of two, their
+    batch norms' running statistics would be wrong for hundreds of rounds.
+    """
+
+    def __init__(self, scale: Sequence[float], shift: Sequence[float], *, flip: bool = False):
+        super().__init__()
+        self.scale, self.shift, self.flip = tuple(scale), tuple(shift), flip
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """images * scale + shift by channel; with `flip` in the order blue, green, red."""
+        scale, shift = (
+            torch.tensor(values, dtype=images.dtype, device=images.device).reshape(-1, 1, 1)
+            for values in (self.scale, self.shift)
+        )
+        seen = images * scale + shift
+        return seen.flip(-3) if self.flip else seen
+
+
 class ImageClassifier(nn.Module):
     """Images -> feature maps -> AdaptiveAvgPool(p, p), flattened -> dropout -> linear."""
 
-    def __init__(self, features: nn.Module, channels: int, pooled: int, dropout: float, out: int):
+    def __init__(
+        self,
+        features: nn.Module,
+        channels: int,
+        pooled: int,
+        dropout: float,
+        out: int,
+        as_trained: nn.Module | None = None,
+    ):
         super().__init__()
+        self.as_trained = as_trained or nn.Identity()
         self.features = features
         self.head = nn.Sequential(
             nn.AdaptiveAvgPool2d(pooled),
@@ -35,7 +67,7 @@ class ImageClassifier(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Logits [n, outputs]."""
-        maps = self.features(images)
+        maps = self.features(self.as_trained(images))
         logits: torch.Tensor = self.head(getattr(maps, "last_hidden_state", maps))
         return logits
 
@@ -62,6 +94,7 @@ def efficientnet(
     """
     check_images("efficientnet", sample_shape, 32)
     check_head(pooled, dropout)
+    as_trained = None
     try:
         from transformers import EfficientNetConfig, EfficientNetModel
     except ImportError as error:
@@ -84,11 +117,14 @@ def efficientnet(
                 f"efficientnet: the pretrained model reads {network.config.num_channels} channels, "
                 f"the images have {sample_shape[0]}"
             )
+        if sample_shape[0] == 3:
+            # The published weights divide by the root of ImageNet's deviations.
+            as_trained = AsTrained([std**0.5 for std in IMAGENET_STD], [0.0] * 3)
     for module in network.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.momentum = BATCH_NORM_MOMENTUM
     channels = int(network.config.hidden_dim)
-    return ImageClassifier(network.train(), channels, pooled, dropout, task.outputs)
+    return ImageClassifier(network.train(), channels, pooled, dropout, task.outputs, as_trained)
 
 
 def check_images(model: str, sample_shape: tuple[int, ...], smallest: int) -> None:

@@ -8,8 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from aaggff.data.prepare import IMAGENET_MEAN, IMAGENET_STD
 from aaggff.errors import UserError
-from aaggff.models.efficientnet import ImageClassifier, check_head, check_images
+from aaggff.models.efficientnet import AsTrained, ImageClassifier, check_head, check_images
 from aaggff.models.pretrained import read_tensors, weights_file
 
 if TYPE_CHECKING:
@@ -117,9 +118,16 @@ def efficientnet_lite0(
     check_images("efficientnet-lite0", sample_shape, 32)
     check_head(pooled, dropout)
     features = lite0_features(sample_shape[0])
+    as_trained = None
     if pretrained != "random":
         load_lite0(features, pretrained)
-    return ImageClassifier(features, TOP, pooled, dropout, task.outputs)
+        if sample_shape[0] == 3:
+            # The published weights saw (byte - 127) / 128.
+            as_trained = AsTrained(
+                [std * 255 / 128 for std in IMAGENET_STD],
+                [(mean * 255 - 127) / 128 for mean in IMAGENET_MEAN],
+            )
+    return ImageClassifier(features, TOP, pooled, dropout, task.outputs, as_trained)
 
 
 def load_lite0(features: nn.Sequential, pretrained: str) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aaggff.data.prepare import IMAGENET_MEAN, IMAGENET_STD
 from aaggff.errors import UserError, unknown
-from aaggff.models.efficientnet import ImageClassifier, check_head, check_images
+from aaggff.models.efficientnet import AsTrained, ImageClassifier, check_head, check_images
 from aaggff.models.pretrained import load_pretrained
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def mobilevit(
         raise UserError(
             f"mobilevit: expected sides that are multiples of 32 pixels, got {sample_shape[1:]}"
         )
+    as_trained = None
     try:
         from transformers import MobileViTConfig, MobileViTModel
     except ImportError as error:
@@ -74,5 +76,8 @@ def mobilevit(
                 f"mobilevit: the pretrained model reads {network.config.num_channels} channels, "
                 f"the images have {sample_shape[0]}"
             )
+        if sample_shape[0] == 3:
+            # The published weights saw 0..1 in the order blue, green, red.
+            as_trained = AsTrained(IMAGENET_STD, IMAGENET_MEAN, flip=True)
     channels = int(network.config.neck_hidden_sizes[-1])
-    return ImageClassifier(network.train(), channels, 1, dropout, task.outputs)
+    return ImageClassifier(network.train(), channels, 1, dropout, task.outputs, as_trained)
