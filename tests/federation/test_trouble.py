@@ -52,6 +52,12 @@ def test_a_client_whose_loss_is_nan_is_set_aside_and_the_run_goes_on(method, exe
         federation.close()
 
 
+def test_who_is_set_aside_is_logged_once(caplog):
+    federation = Federation(with_outlier(float("nan")))
+    federation.run(3)
+    assert caplog.messages == ["round 1: client 2 is set aside: loss is nan"]
+
+
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("method", METHODS)
 def test_a_client_whose_update_is_nan_is_left_out_of_the_mix(method, executor):

@@ -6,6 +6,7 @@ sample -> F_i of the model on the sampled clients -> decide -> train locally -> 
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,7 @@ from aaggff.federation.sampling import sampler as make_sampler
 from aaggff.federation.server_optimizers import ServerOptimizer, server_optimizer
 from aaggff.federation.setup import make_maker, make_model
 
+log = logging.getLogger(__name__)
 ModelChoice = str | nn.Module | Callable[..., nn.Module]
 
 
@@ -106,6 +108,7 @@ class Federation:
         work = Work(data, self.model, self._flat, self._theta, self.local, seed)
         self.executor = choose_executor(executor, work, cohort=asked, workers=workers)
         self.tracker = _tracker(self.decision_maker) if track_regret else None
+        self._told: set[int] = set()
 
     def step(self) -> dict[str, Any]:
         """One round; returns its record (a line of rounds.jsonl)."""
@@ -178,6 +181,8 @@ class Federation:
         decision = self._decision()
         # What was wrong with a client first is what it is set aside for: its loss, then its update.
         set_aside |= lost | {int(i): reason for i, reason in decision.set_aside.items()}  # type: ignore[call-overload]
+        if set_aside:
+            self._tell(t, set_aside)
         if self.tracker is not None:
             self.tracker.record(decision)
         self._apply(t, mix, decision.step)
@@ -200,6 +205,14 @@ class Federation:
             "lr": lr,
             "seconds": time.perf_counter() - began,
         }
+
+    def _tell(self, t: int, set_aside: Mapping[int, str]) -> None:
+        """Log who is set aside: once a client, as the record has every round."""
+        for client, reason in set_aside.items():
+            if client not in self._told:
+                self._told.add(client)
+                name = self.data.client_name(client)
+                log.warning("round %d: client %s is set aside: %s", t, name, reason)
 
     def _with_data(self, ids: Index) -> tuple[Index, dict[int, str]]:
         """Without those who have nothing to learn from."""
