@@ -149,8 +149,8 @@ def gram(model: Tensors, replies: Sequence[Tensors | None]) -> NDArray[np.float6
     """<Delta_i, Delta_j> for all pairs, block by block: no update is ever held as a whole.
 
     Over the parameters; running statistics are none. None, or what is not finite, is an update that
-    cannot be used: its entry on the diagonal is nan, by which a decision maker sets its client
-    aside.
+    cannot be used: its entry on the diagonal is not finite, by which a decision maker sets its
+    client aside.
 
     >>> theta = {"w": np.float32([1, 1])}
     >>> gram(theta, [{"w": np.float32([0, 1])}, {"w": np.float32([1, 3])}, None]).tolist()
@@ -170,9 +170,6 @@ def gram(model: Tensors, replies: Sequence[Tensors | None]) -> NDArray[np.float6
                 for row, values in zip(deltas, others):
                     np.subtract(start[block], values[block], out=row, dtype=np.float64)
                 part += deltas @ deltas.T
-    lost = ~np.isfinite(np.diagonal(part))
-    part[lost] = part[:, lost] = 0.0
-    part[lost, lost] = np.nan
     product = np.diag([0.0 if reply is not None else np.nan for reply in replies])
     product[np.ix_(there, there)] = part
     return product
