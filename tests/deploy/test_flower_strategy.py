@@ -6,7 +6,7 @@ from io import BytesIO
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -259,6 +259,40 @@ def test_an_app_without_losses_is_told_what_to_add() -> None:
 
     with pytest.raises(UserError, match=r"report_loss.*"):
         start(fair(clients=2), FakeGrid({1: client, 2: client}))
+
+
+@pytest.mark.parametrize(
+    ("key", "option"),
+    [("received-loss", None), ("train_loss", None), ("train-loss", None), ("loss", None),
+     ("loss_of_what_came", "loss_of_what_came")],
+)  # fmt: skip
+def test_the_loss_is_found_under_the_apps_own_name(key: str, option: str | None) -> None:
+    def client(loss: float) -> Answer:
+        def answer(message: Message, context: Context) -> Message:
+            place = context.node_config["partition-id"]
+            said = {key: loss, "accuracy": 0.5, "num-examples": 10, "partition-id": place}
+            content = {"arrays": message.content["arrays"], "metrics": MetricRecord(said)}
+            return Message(RecordDict(content), reply_to=message)
+
+        return answer
+
+    strategy = fair(clients=2, loss_key=option)
+    start(strategy, FakeGrid({1: client(0.25), 2: client(0.75)}), 1)
+    assert strategy.record["losses"] == [0.25, 0.75]
+    assert strategy.record["weights"][0] < strategy.record["weights"][1]
+
+
+def test_after_the_start_timeout_those_who_are_there_begin() -> None:
+    on = grid()
+    fourth = on.answers.pop(44)
+    strategy = fair(start_timeout=0.0)
+    start(strategy, on, 1)
+    assert strategy.record["clients"] == [0, 1, 2]
+    assert strategy.server.maker.clients == 4  # the decision is still about four
+    on.answers[44] = fourth
+    strategy.server.round = 1
+    start(strategy, on, 2)
+    assert strategy.record["clients"] == [0, 1, 2, 3]
 
 
 def test_a_first_round_waits_until_all_have_registered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import numpy as np
@@ -297,6 +298,24 @@ def test_the_state_of_a_wrapped_strategy_is_the_model_with_its_noise(tmp_path) -
     with pytest.raises(UserError, match="another directory"):
         start(DifferentialPrivacyServerSideFixedClipping(fair(directory=tmp_path), 1.0, 0.1, 4),
               grid(), 2)  # fmt: skip
+
+
+def test_a_round_that_a_wrapper_skips_is_in_the_record(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """Flower's wrappers aggregate nothing if one client sent an error."""
+    on = grid(after=(fixedclipping_mod,))
+    whole, calls = on.answers[22], []
+
+    def fails_once(message: Message, context: Context) -> Message | None:
+        calls.append(1)
+        if len(calls) == 2:
+            raise RuntimeError("out of memory")
+        return whole(message, context)
+
+    on.answers[22] = fails_once
+    strategy = fair(directory=tmp_path)
+    start(DifferentialPrivacyClientSideFixedClipping(strategy, 0.0, 0.1, 4), on, 3)
+    lines = [json.loads(line) for line in (tmp_path / "rounds.jsonl").read_text().splitlines()]
+    assert [(line["round"], len(line["clients"])) for line in lines] == [(1, 4), (2, 0), (3, 4)]
 
 
 @pytest.mark.deploy
