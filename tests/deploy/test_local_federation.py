@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from tests.deploy.hospitals import (
     make_app,
     secrets_of,
 )
+from tests.deploy.waiting import until
 
 pytestmark = [pytest.mark.deploy, pytest.mark.slow]
 
@@ -169,10 +169,3 @@ def in_mid_round(federation: LocalFederation, directory: Path, round: int) -> No
     if before == answered:
         until(lambda: site.read_text().count("Receiving: train message") > before, 60)
     assert len(read_records(directory)) == round - 1
-
-
-def until(true: Callable[[], bool], seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.1)
