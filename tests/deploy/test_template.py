@@ -30,6 +30,7 @@ from flwr.app import Context, RecordDict
 from flwr.supernode import fleet_http_client
 
 from aaggff.deploy.flower.environment import QUIET
+from aaggff.deploy.flower.local_federation import LocalFederation
 from aaggff.deploy.flower.processes import program
 from aaggff.deploy.template import FRAMEWORKS, new_app, options
 from aaggff.errors import UserError
@@ -231,6 +232,29 @@ def test_files_that_the_readme_names_are_there(app: Path) -> None:
         for word in words:
             if word.startswith("keys/"):
                 assert (app / word).is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["rouns=3"], "unknown setting 'rouns'; did you mean 'rounds'?"),
+        (["rounds", "3"], "'rounds' is not NAME=VALUE"),
+    ],
+)
+def test_a_mistake_is_said_before_anything_starts(app: Path, words: list[str], said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "federation.py", *words],
+        cwd=app, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith(said)
+    assert not list((app / "flower-home").glob("*.log"))
+
+
+def test_without_keys_it_says_how_to_make_them(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"make them: python make_keys\.py"):
+        LocalFederation(new_app(tmp_path / "app", "flower"), tmp_path / "home")
+    assert not (tmp_path / "home").exists()
 
 
 # ---- one's own model and data -----------------------------------------------------------------
