@@ -62,3 +62,16 @@ def test_a_damaged_configuration_is_named(tmp_path):
     (run / "config.toml").write_text("not toml at all [")
     with pytest.raises(UserError, match=r"config\.toml is not TOML"):
         collect([run])
+
+
+def test_the_same_method_and_seed_from_two_places_are_kept_apart(tmp_path):
+    write_comparison(tmp_path / "short", rounds=10)
+    write_comparison(tmp_path / "long", rounds=20)
+    write_run(tmp_path / "long" / "term" / "seed-2", method="term")
+    runs = collect([tmp_path / "short", tmp_path / "long"])
+    labels = [group.label for group in group_runs(runs)]
+    expected = [f"{place}/{name}" for place in ("short", "long") for name in METHODS]
+    assert sorted(labels) == sorted([*expected, "term"])
+    assert all(len(group.runs) <= 3 for group in group_runs(runs))
+    alone = [write_run(tmp_path / name, method="fedavg", seed=7) for name in ("first", "second")]
+    assert [run.label for run in collect(alone)] == ["first/fedavg", "second/fedavg"]

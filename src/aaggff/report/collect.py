@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -115,4 +116,22 @@ def collect(directories: Iterable[Path]) -> list[RunRecord]:
         raise UserError(
             f"one report shows one data set, these are of {', '.join(sorted(data_sets))}"
         )
-    return [run for run in runs if run.rounds]
+    return told_apart([run for run in runs if run.rounds])
+
+
+def told_apart(runs: list[RunRecord]) -> list[RunRecord]:
+    """Labels under which no seed stands twice: else a directory's name is put before them."""
+    often = Counter((run.label, run.seed) for run in runs)
+    twice = {label for (label, _), times in often.items() if times > 1}
+    return [
+        replace(run, label=f"{_place(run.directory).name}/{run.label}")
+        if run.label in twice
+        else run
+        for run in runs
+    ]
+
+
+def _place(directory: Path) -> Path:
+    """What a run lies in: its comparison, or itself."""
+    directory = directory.resolve()
+    return directory.parents[1] if directory.name.startswith("seed-") else directory
