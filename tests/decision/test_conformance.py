@@ -348,4 +348,4 @@ def test_many_clients_are_decided_alike_by_number_by_name_and_in_any_order(name,
         assert by_number[:4].tolist() == [0.0] * 4
         assert set(numbered.last.set_aside) == set(ids[:4].tolist())
         np.testing.assert_allclose(by_name, by_number, rtol=0, atol=1e-9)
-        np.testing.assert_allclose(in_order, by_number[order], rtol=0, atol=1e-9)
+        assert np.array_equal(in_order, by_number[order])  # to the bit

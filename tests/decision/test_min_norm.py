@@ -98,6 +98,13 @@ def test_an_update_that_is_not_finite_sets_its_client_aside():
     assert maker.last.set_aside == {"b": "update is not finite"}
 
 
+def test_a_squared_length_below_zero_sets_its_client_aside():
+    maker = decision_maker("fedmgda")
+    gram = [[1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, 1.0]]
+    assert maker.decide(["a", "b", "c"], [1, 1, 1], [1, 1, 1], gram=gram).tolist() == [0.5, 0, 0.5]
+    assert set(maker.last.set_aside) == {"b"}
+
+
 @pytest.mark.parametrize(
     ("extra", "message"),
     [

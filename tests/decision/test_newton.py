@@ -194,36 +194,47 @@ def test_reporters_who_weigh_nothing_divide_by_the_prior():
     assert maker.decide(["a", "b"], [0.01, 0.01], [5, 1]).tolist() == [0.5, 0.5]
 
 
-def test_who_joins_was_always_there_and_never_heard():
-    paper, maker = Paper(3, high=1.0), decision_maker("aaggff-s", high=1.0)
-    losses = made_losses(4, 30)
-    for said in losses[:15, :3]:
+@pytest.mark.parametrize("K", [3, SMALL + 5])  # the sum is kept, or the rounds are
+def test_who_joins_was_always_there_and_never_heard(K):
+    paper, maker = Paper(K, high=1.0), decision_maker("aaggff-s", high=1.0)
+    losses = made_losses(K + 1, 18)
+    for said in losses[:10, :K]:
         paper.learn(said)
-        maker.decide([0, 1, 2], said, np.ones(3))
+        maker.decide(list(range(K)), said, np.ones(K))
     # A response that is the mean one is a gradient that is the mean one: any shift is the same.
     paper.gradients = [np.append(g, g.mean()) for g in paper.gradients]
     paper.centres = [np.append(p, 0.0) for p in paper.centres]
-    paper.K, paper.prior = 4, np.full(4, 0.25)
-    paper.p = np.zeros(4)
+    paper.K = K + 1
+    paper.p = paper.prior = np.full(K + 1, 1 / (K + 1))
     paper.p = paper.solve()
-    for said in losses[15:]:
+    for said in losses[10:]:
         paper.learn(said)
-        maker.decide([0, 1, 2, 3], said, np.ones(4))
+        maker.decide(list(range(K + 1)), said, np.ones(K + 1))
         np.testing.assert_allclose(maker.weights, paper.p, rtol=0, atol=1e-8)
-    assert maker.clients == 4
+    assert maker.clients == K + 1
 
 
-def test_who_leaves_is_held_at_zero_in_the_same_problem():
-    paper, maker = Paper(5, high=1.0), decision_maker("aaggff-s", clients=5, high=1.0)
-    losses = made_losses(5, 20)
-    for said in losses:
+@pytest.mark.parametrize("K", [5, SMALL + 5])
+def test_who_leaves_is_held_at_zero_in_the_same_problem(K):
+    paper, maker = Paper(K, high=1.0), decision_maker("aaggff-s", clients=K, high=1.0)
+    for said in made_losses(K, 12):
         paper.learn(said)
-        maker.decide([0, 1, 2, 3, 4], said, np.ones(5))
+        maker.decide(list(range(K)), said, np.ones(K))
     maker.forget([1, 3, "nobody"])
-    paper.K, paper.gone = 3, [1, 3]
-    np.testing.assert_allclose(maker.weights, paper.solve()[[0, 2, 4]], rtol=0, atol=1e-8)
-    assert maker.ids == [0, 2, 4]
-    assert maker.clients == 3
+    paper.K, paper.gone = K - 2, [1, 3]
+    stay = [0, 2, *range(4, K)]
+    np.testing.assert_allclose(maker.weights, paper.solve()[stay], rtol=0, atol=1e-8)
+    assert maker.ids == stay
+    assert maker.clients == K - 2
+
+
+def test_who_answered_first_does_not_matter_to_the_last_digit():
+    rng = np.random.default_rng(0)
+    one, other = (decision_maker("aaggff-s", clients=20) for _ in range(2))
+    for losses in made_losses(20, 40):
+        order = rng.permutation(20)
+        weights = one.decide(list(range(20)), losses, np.ones(20))
+        assert np.array_equal(other.decide(order, losses[order], np.ones(20)), weights[order])
 
 
 def test_when_all_have_left_it_begins_anew():

@@ -14,6 +14,7 @@ from aaggff import decision_maker, methods, track_regret
 from aaggff.decision import regret
 from aaggff.decision.hindsight import best_fixed
 from aaggff.decision.leader import FollowTheLeader
+from aaggff.decision.newton import OnlineNewton
 from aaggff.decision.regret import RegretTracker
 from aaggff.decision.responses import CDFS, CdfResponse
 from aaggff.errors import UserError
@@ -329,6 +330,25 @@ def test_clients_who_join_and_leave_keep_the_account_going():
     assert set(found.weights) <= {"a", "c"}
     assert found.bound is None
     assert maker.clients == 2
+
+
+def test_who_joined_later_had_the_mean_response_before():
+    tracked = track_regret(OnlineNewton(None, AsReported(low=0.0, high=1.0)))
+    tracked.decide(["a", "b"], [0.2, 0.6], [1, 1])
+    tracked.decide(["b", "c", "a"], [0.1, 0.9, 0.3], [1, 1, 1])
+    found = tracked.regret
+    above, below = best_by_portfolio(np.array([[0.2, 0.6, 0.4], [0.3, 0.1, 0.9]]))
+    assert below - 1e-9 <= found.best <= above + 1e-9
+
+
+def test_when_all_who_were_heard_did_worse_than_the_mean_it_is_best_to_trust_a_stranger():
+    tracked = track_regret(FollowTheLeader(50, 0.04, AsReported(low=0.0, high=1.0)))
+    tracked.decide([1, 2], [0.9, 0.1], [1, 1])
+    rbar = 0.5
+    assert tracked.regret.weights == {1: 1.0}
+    tracked.forget([1])
+    assert tracked.regret.weights == {}
+    assert tracked.regret.best == pytest.approx(-math.log1p(rbar), rel=1e-12)
 
 
 @pytest.mark.parametrize("stop", [0, 1, 7])
