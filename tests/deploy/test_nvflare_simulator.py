@@ -72,3 +72,62 @@ def test_the_exported_job_names_the_aggregator_and_ships_the_task(python, tmp_pa
     configs = "".join(path.read_text() for path in written if path.suffix == ".json")
     assert "aaggff.deploy.nvflare.aggregator.FairAggregator" in configs
     assert {path.name for path in written if path.suffix == ".py"} == {"task.py", "client.py"}
+
+
+JOB_THAT_WAITS_FOR_THREE = """
+import sys
+
+from nvflare import FedJob
+from nvflare.app_common.shareablegenerators.full_model_shareable_generator import (
+    FullModelShareableGenerator,
+)
+from nvflare.app_common.workflows.scatter_and_gather import ScatterAndGather
+from nvflare.app_opt.pt.job_config.model import PTModel
+from nvflare.client.config import TransferType
+from nvflare.job_config.script_runner import ScriptRunner
+
+from aaggff.deploy.nvflare import FairAggregator
+
+if __name__ == "__main__":
+    job = FedJob(name="fair", min_clients=3)
+    job.set_app_packages(["aaggff"])
+    model = PTModel({"path": "task.make_model", "args": {}})
+    aggregator = FairAggregator(clients=4, planned=3, directory=sys.argv[1], metric="auroc")
+    job.to_server(ScatterAndGather(
+        min_clients=3, num_rounds=3, wait_time_after_min_received=10,
+        persistor_id=job.to_server(model)["persistor_id"],
+        aggregator_id=job.to_server(aggregator, id="aggregator"),
+        shareable_generator_id=job.to_server(FullModelShareableGenerator(), id="generator"),
+    ))
+    job.to_server("task.py")
+    for site in ("site-1", "site-2", "site-3", "site-4"):
+        job.to(ScriptRunner("client.py", params_transfer_type=TransferType.DIFF), site)
+        job.to("task.py", site)
+    job.simulator_run("workspace")
+"""
+
+
+def test_a_site_that_falls_silent_is_a_drop_out(python, tmp_path):
+    """NVFlare's FedAvg waits for all; ScatterAndGather goes on with those who are there."""
+    app = tmp_path / "app"
+    shutil.copytree(TEMPLATE, app, ignore=shutil.ignore_patterns("__pycache__"))
+    (app / "job.py").write_text(JOB_THAT_WAITS_FOR_THREE)
+    text = (app / "client.py").read_text()
+    line = "        received = flare.receive()\n"
+    assert line in text
+    sleeps = "        if client == 2 and received.current_round:\n            time.sleep(25)\n"
+    text = text.replace(line, line + sleeps).replace("import numpy", "import time\n\nimport numpy")
+    (app / "client.py").write_text(text)
+    finished = subprocess.run(
+        [python, "job.py", str(tmp_path / "record")],
+        cwd=app, capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stdout[-3000:] + finished.stderr[-3000:]
+    first, second, third = read_run(tmp_path / "record").rounds
+    assert first["clients"] == ["site-1", "site-2", "site-3", "site-4"]
+    assert first["dropped"] == []
+    assert second["clients"] == ["site-1", "site-2", "site-4"]
+    assert second["dropped"] == ["site-3"]
+    for each in (first, second, third):
+        assert sum(each["weights"]) == pytest.approx(1.0)

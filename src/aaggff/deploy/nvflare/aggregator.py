@@ -6,9 +6,12 @@ from typing import Any
 
 from nvflare.apis.dxo import DataKind
 from nvflare.apis.event_type import EventType
+from nvflare.apis.fl_constant import ReservedKey
 from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.aggregators.model_aggregator import ModelAggregator
+from nvflare.app_common.utils.fl_model_utils import FLModelUtils
 
 from aaggff.deploy.nvflare.round import WHOLE
 from aaggff.deploy.nvflare.server import FairRounds
@@ -96,6 +99,16 @@ class FairAggregator(ModelAggregator):  # type: ignore[misc]
     def rounds(self) -> FairRounds:
         """The state behind the aggregator; without a server (a unit test) it is not kept."""
         return self._rounds or self._begin(self.directory)
+
+    def accept(self, shareable: Shareable, fl_ctx: FLContext) -> bool:
+        """The same for controllers that hand on what was received as it is (ScatterAndGather)."""
+        self.fl_ctx = fl_ctx
+        model = FLModelUtils.from_shareable(shareable, fl_ctx)
+        sender = shareable.get_peer_prop(ReservedKey.IDENTITY_NAME, None)
+        if sender is not None:
+            model.meta["client_name"] = sender
+        self.accept_model(model)
+        return True
 
     def accept_model(self, model: FLModel) -> None:
         """Take one site's update."""
