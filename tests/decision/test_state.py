@@ -36,6 +36,7 @@ def test_ids_that_cannot_be_stored_are_named(name):
         "7",
         '{"tuple": [1]}',
         '[["a"]]',
+        '"ab"',
         '[{"pickle": "x"}]',
         '[{"bytes": "é"}]',
         "[1,1]",
