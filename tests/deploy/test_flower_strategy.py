@@ -253,6 +253,29 @@ def test_errors_and_silence_are_drop_outs() -> None:
     assert strategy.record["dropped"] == [0, 2]
 
 
+def test_a_metric_that_one_client_leaves_out_does_not_end_the_run(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def client(**metrics: float) -> Answer:
+        def answer(message: Message, context: Context) -> Message:
+            said = {"num_examples": 3, "received_loss": 0.5} | metrics
+            return reply(message, message.content["arrays"], **said)
+
+        return answer
+
+    def own(replies: list[RecordDict], size_key: str) -> MetricRecord:
+        return MetricRecord({"speed": max(each["metrics"]["speed"] for each in replies)})
+
+    on = FakeGrid({1: client(speed=1.0), 2: client(speed=2.0)})
+    strategy = fair(clients=2, train_metrics_aggr_fn=own)
+    result = strategy.start(on, record(w=np.zeros(1)), num_rounds=1, timeout=5)  # type: ignore[arg-type]
+    assert dict(result.train_metrics_clientapp[1]) == {"speed": 2.0}
+    on.answers[2] = client()
+    result = strategy.start(on, record(w=np.zeros(1)), num_rounds=2, timeout=5)  # type: ignore[arg-type]
+    assert dict(result.train_metrics_clientapp[2]) == {"received-loss": 0.5}
+    assert any("train_metrics_aggr_fn failed" in line.getMessage() for line in caplog.records)
+
+
 def test_an_app_without_losses_is_told_what_to_add() -> None:
     def client(message: Message, context: object) -> Message:
         return reply(message, message.content["arrays"], num_examples=3, speed=1.0)

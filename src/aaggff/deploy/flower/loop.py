@@ -47,23 +47,27 @@ def start(
     strategy.summary()
     if evaluate_fn is not None and strategy.server.round == 0:
         _keep(result.evaluate_metrics_serverapp, 0, evaluate_fn(0, arrays))
-    for number in range(strategy.server.round + 1, num_rounds + 1):
-        new, metrics = train_round(strategy, grid, number, arrays, train_config)
-        if new is not None:
-            result.arrays = arrays = new
-        _keep(result.train_metrics_clientapp, number, metrics)
-        asked = strategy.configure_evaluate(number, arrays, evaluate_config, grid)
-        answers = grid.send_and_receive(asked, timeout=timeout) if asked else []
-        _keep(
-            result.evaluate_metrics_clientapp, number, strategy.aggregate_evaluate(number, answers)
-        )
-        if evaluate_fn is not None:
-            _keep(result.evaluate_metrics_serverapp, number, evaluate_fn(number, arrays))
-        said = {**(metrics or {}), **result.evaluate_metrics_clientapp.get(number, {})}
-        log.info("round %d/%d done: %s", number, num_rounds, said)
-    if strategy.recorder is not None:
-        strategy.recorder.close()
-        strategy.recorder = None
+    try:
+        for number in range(strategy.server.round + 1, num_rounds + 1):
+            new, metrics = train_round(strategy, grid, number, arrays, train_config)
+            if new is not None:
+                result.arrays = arrays = new
+            _keep(result.train_metrics_clientapp, number, metrics)
+            asked = strategy.configure_evaluate(number, arrays, evaluate_config, grid)
+            answers = grid.send_and_receive(asked, timeout=timeout) if asked else []
+            _keep(
+                result.evaluate_metrics_clientapp,
+                number,
+                strategy.aggregate_evaluate(number, answers),
+            )
+            if evaluate_fn is not None:
+                _keep(result.evaluate_metrics_serverapp, number, evaluate_fn(number, arrays))
+            said = {**(metrics or {}), **result.evaluate_metrics_clientapp.get(number, {})}
+            log.info("round %d/%d done: %s", number, num_rounds, said)
+    finally:
+        if strategy.recorder is not None:
+            strategy.recorder.close()
+            strategy.recorder = None
     if strategy.server.directory is not None and strategy.server.round >= num_rounds:
         finish(
             strategy.server.directory,

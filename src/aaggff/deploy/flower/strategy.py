@@ -271,10 +271,14 @@ class FairStrategy(FedAvg):
     def _mean(self, kind: str, replies: list[Reply]) -> MetricRecord:
         """The mean of the replies' metrics, or what the app's own function makes of them."""
         own = self._fedavg.get(f"{kind}_metrics_aggr_fn")
-        if own is not None:
+        if own is None:
+            return mean_metrics(replies, self.weighted_by_key)
+        try:
             mean: MetricRecord = own([reply.content for reply in replies], self.weighted_by_key)
-            return mean
-        return mean_metrics(replies, self.weighted_by_key)
+        except Exception as error:  # one client that leaves a metric out must not end the run
+            log.warning("%s_metrics_aggr_fn failed (%r); the plain mean stands in", kind, error)
+            return mean_metrics(replies, self.weighted_by_key)
+        return mean
 
     # ---- two phases ---------------------------------------------------------------------------
 
