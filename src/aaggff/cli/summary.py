@@ -29,7 +29,8 @@ def show(console: Console, result: RunResult, names: list[str] | None) -> None:
         which = METRICS.get(result.evaluation.metric, result.evaluation.metric)
         console.print(
             f"{missing} of {len(result.evaluation.values)} clients have no {which} of their own "
-            "(too few test samples, or one class only) and are left out of it"
+            "(too few test samples, or one class only) and are left out of it",
+            soft_wrap=True,
         )
 
 
@@ -39,16 +40,16 @@ def farewell(console: Console, result: RunResult, total: int) -> None:
     counted = len(result.evaluation.values)
     if counted < total:
         pace += f"; evaluated on a fixed sample of {counted:,} of {total:,} clients"
-    console.print(pace)
+    console.print(pace, soft_wrap=True)
     if result.directory is None:
         return
     where = shlex.quote(str(result.directory))
     report = shlex.quote(str(result.directory / "report.html"))
     config = result.config
-    console.print(f"record: {where}")
+    console.print(f"record: {where}", soft_wrap=True)
     console.print(f"report: aaggff report {where} -o {report}", soft_wrap=True)
     others = "" if config.stand_in is False else " --stand-in"
-    console.print(f"others: aaggff compare {config.dataset}{others}", soft_wrap=True)
+    console.print(f"other methods: aaggff compare {config.dataset}{others}", soft_wrap=True)
 
 
 def _fairness(result: RunResult) -> Table:
