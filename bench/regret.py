@@ -19,10 +19,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from aaggff import decision_maker, track_regret
+from aaggff.decision.hindsight import best_fixed
+from aaggff.decision.leader import FollowTheLeader
 from aaggff.decision.responses import CDFS
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from tests.decision.families import FAMILIES, RULES, family, ranges
+from tests.decision.families import FAMILIES, RULES, AsReported, family, ranges
 
 CLIENTS = (2, 3, 5, 10, 20)
 ROUNDS = (10, 100, 1000)
@@ -62,6 +64,28 @@ def on_losses(rule: str, cdf: str) -> float:
     return worst
 
 
+def sampled(correction: bool, K: int = 50, n: int = 5, T: int = 200, seeds: int = 30):
+    """The regret estimated from n of K clients a round, and the true one of the same decisions."""
+    estimated, true = [], []
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        means, noise = rng.random(K), 0.2 * rng.normal(size=(T, K))
+        losses = np.clip(means + noise, 0, 1)
+        made = AsReported(low=0.0, high=n / K)
+        maker = FollowTheLeader(K, n / K, made, correction=correction, strength=3.0)
+        tracked = track_regret(maker)
+        suffered, p = 0.0, np.full(K, 1 / K)
+        for said in losses:
+            suffered -= float(np.log1p(p @ made(said)))
+            asked = rng.choice(K, n, replace=False)
+            tracked.decide(asked, said[asked], np.ones(n))
+            p = maker.everybody()
+        _, growth, _ = best_fixed(made(losses))
+        estimated.append(tracked.regret.value)
+        true.append(suffered + growth)
+    return statistics.mean(estimated), statistics.mean(true)
+
+
 def cost(rule: str, clients: int, n: int, rounds: int = 400) -> tuple[float, float]:
     """Microseconds of a decision without the account and with it, in turns."""
     options = {"clients": clients}
@@ -95,6 +119,12 @@ def main() -> int:
             figures = "".join(f"{share:>12.3f}" for share in found)
             print(f"{title + ' ' + name:<36}{figures}  {'ok' if max(found) <= 1 else 'BROKEN'}")
     print(f"{'(first seen: at most)':<36}" + "".join(f"{SKETCH[rule]:>12}" for rule in RULES))
+    print(f"\n{'5 of 50 sampled, 200 rounds':<36}{'estimated':>12}{'true':>12}")
+    for correction in (False, True):
+        estimated, true = sampled(correction)
+        print(
+            f"{'regret, correction=' + str(correction).lower():<36}{estimated:>12.2f}{true:>12.2f}"
+        )
     print(f"\n{'a decision, us':<36}{'plain':>12}{'tracked':>12}{'ratio':>9}")
     for rule, clients, n in (
         ("aaggff-s", 7, 7),

@@ -13,8 +13,8 @@ A round enters in one of three ways:
   above the loss, so the regret can only come out too large.
 - **by an estimate**, if some did not report: the loss is taken to be linear in the doubly robust
   responses r~ (eqs. 10 and 11), -log(1 + rbar) - <p, r~ - rbar>/(1 + rbar). The best fixed weights
-  are then one client, and what is kept is a number per client ever heard. In expectation this
-  regret is at least the true one's linearisation, since the best of noisy sums looks too good.
+  are then one client, and what is kept is a number per client ever heard. The best of noisy sums
+  looks too good, so this regret tends to come out too large.
 
 So nothing of size K times T is kept for large K, and a tracker costs next to nothing per round
 (with sampling, one pass over the clients ever heard).
