@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,3 +47,40 @@ def test_what_is_offered_exists_and_what_is_not_is_said():
     assert set(aaggff.__all__) <= set(dir(aaggff))
     with pytest.raises(AttributeError, match="module 'aaggff' has no attribute 'decide'"):
         _ = aaggff.decide
+
+
+EVERYTHING = """
+import importlib.util
+assert not any(importlib.util.find_spec(name) for name in ("torch", "typer", "sklearn", "pydantic"))
+import aaggff
+from aaggff.decision.responses import CdfResponse
+from aaggff.testing import check_decision_maker
+for name in aaggff.methods():
+    check_decision_maker(lambda: aaggff.decision_maker(name, clients=40))
+fitted = aaggff.decision_maker("aaggff-s", cdf="weibull", fit="spacing")
+tracked = aaggff.track_regret(fitted)
+for t in range(30):
+    tracked.decide(["a", "b", "c"], [0.1 + t % 3, 0.5, 0.9], [1, 2, 3])
+assert tracked.regret.value < tracked.regret.bound
+print("held")
+"""
+
+
+def test_deciding_needs_numpy_and_scipy_and_nothing_else(tmp_path):
+    """A process that sees only these two and this package."""
+    import numpy
+    import scipy
+
+    import aaggff
+
+    for package in (numpy, scipy, aaggff):
+        folder = Path(package.__file__).parent
+        libraries = folder.with_name(f"{folder.name}.libs")  # what the wheels bring along
+        for each in (folder, libraries):
+            if each.exists():
+                (tmp_path / each.name).symlink_to(each, target_is_directory=True)
+    alone = {"PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-S", "-c", EVERYTHING]
+    done = subprocess.run(command, capture_output=True, text=True, env=alone)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "held\n"
