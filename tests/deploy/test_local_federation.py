@@ -105,11 +105,13 @@ def test_killed_in_mid_round_it_goes_on_and_counts_no_round_twice(
     )  # fmt: skip
     os.kill(serverapp, signal.SIGKILL)
 
-    federation.submit(settings)
+    run = federation.submit(settings)
     in_mid_round(federation, directory, 5)
     superlink = federation.processes.running.pop("superlink")
     os.kill(superlink.pid, signal.SIGKILL)
     superlink.wait(timeout=30)
+    with pytest.raises(UserError, match="SuperLink is unavailable"):
+        federation.status(run)
     federation.start_superlink()  # the sites find it again, what was of the old one ends
     run = federation.submit(settings)
     for _ in federation.follow(run, directory, timeout=TWENTY_ROUNDS):

@@ -171,16 +171,11 @@ class LocalFederation:
         self.check(settings)
         words = [f"{name}={_toml(value)}" for name, value in settings.items()]
         chosen = ["--run-config", " ".join(words)] if words else []
-        said = self._flwr("run", str(self.app), "here", "--format", "json", *chosen)
-        answer = json.loads(said)
-        if "run-id" not in answer:  # flwr's exit code is 0 all the same
-            raise UserError(f"flwr run: {answer.get('error-message', said).strip()}")
-        return str(answer["run-id"])
+        return str(self._answer("run", str(self.app), "here", *chosen)["run-id"])
 
     def status(self, run: str) -> str:
         """pending, starting, running, or finished:completed, :failed, :stopped."""
-        said = json.loads(self._flwr("list", "here", "--run-id", run, "--format", "json"))
-        return str(said["runs"][0]["status"])
+        return str(self._answer("list", "here", "--run-id", run)["runs"][0]["status"])
 
     def run_log(self, run: str) -> str:
         """What the ServerApp of a run has said."""
@@ -225,6 +220,13 @@ class LocalFederation:
                     return
             time.sleep(0.3)
         raise UserError(f"the SuperLink does not come up:\n{self.processes.said('superlink')}")
+
+    def _answer(self, *words: str) -> dict[str, Any]:
+        """What flwr says as JSON; its exit code is 0 also when that is an error."""
+        said: dict[str, Any] = json.loads(self._flwr(*words, "--format", "json"))
+        if not said.get("success"):
+            raise UserError(f"flwr {words[0]}: {' '.join(str(said.get('error-message')).split())}")
+        return said
 
     def _flwr(self, *words: str) -> str:
         done = subprocess.run(
