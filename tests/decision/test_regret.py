@@ -380,11 +380,16 @@ def test_an_account_that_is_saved_continues(stop, rate):
         ("regret.columns", np.array([1, 1])),
     ],
 )
-def test_a_damaged_account_is_refused(key, value):
-    maker = track_regret(decision_maker("aaggff-s"))
-    maker.decide([1, 2], [0.1, 0.9], [1, 1])
+def test_a_damaged_account_is_refused_and_changes_nothing(key, value):
+    one, other, saved = (track_regret(decision_maker("aaggff-s")) for _ in range(3))
+    for maker in (one, other):
+        maker.decide([1, 2], [0.1, 0.9], [1, 1])
+    saved.decide([1, 2], [0.7, 0.3], [1, 1])
     with pytest.raises(UserError, match="state"):
-        maker.load_state_dict({**maker.state_dict(), key: value})
+        one.load_state_dict({**saved.state_dict(), key: value})
+    later = ([1, 2], [0.4, 0.5], [1, 1])
+    assert np.array_equal(one.decide(*later), other.decide(*later))
+    assert one.regret == other.regret
 
 
 def test_a_rule_without_bounded_responses_must_be_told_by_what_it_is_judged():

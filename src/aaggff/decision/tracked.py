@@ -68,8 +68,13 @@ class Tracked(DecisionMaker):
         start = len("regret.")
         account = {k[start:]: v for k, v in state.items() if k.startswith("regret.")}
         check_keys(account, self.tracker.state_dict())
+        before = self.maker.state_dict()
         self.maker.load_state_dict({k: v for k, v in state.items() if not k.startswith("regret.")})
-        self.tracker.load_state_dict(account)
+        try:
+            self.tracker.load_state_dict(account)
+        except UserError:  # refused untouched: both or neither
+            self.maker.load_state_dict(before)
+            raise
 
 
 def track_regret(maker: DecisionMaker, response: CdfResponse | None = None) -> Tracked:
