@@ -183,16 +183,23 @@ def saving_changes_nothing(fresh: Factory, rng: np.random.Generator) -> None:
 
 
 def a_wrong_state_is_refused(fresh: Factory, rng: np.random.Generator) -> None:
-    """A state is data from outside: missing or extra entries are a `UserError`."""
-    maker = fresh()
-    decide(maker, made_rounds(maker, rng, 1)[0])
-    state = maker.state_dict()
+    """A state is data from outside: missing or extra entries are a `UserError`, and no change."""
+    saved, maker, other = fresh(), fresh(), fresh()
+    first, second, third = made_rounds(maker, rng, 3, everybody=True)
+    decide(saved, third)
+    for each in (maker, other):
+        decide(each, first)
+    state = saved.state_dict()
     for wrong in [{**state, "no such entry": np.zeros(1)}, *(_less(state, key) for key in state)]:
         try:
-            fresh().load_state_dict(wrong)
+            maker.load_state_dict(wrong)
         except UserError:
             continue
         raise AssertionError(f"a state with the entries {sorted(wrong)} was loaded")
+    went_on, refused = decide(other, second), decide(maker, second)
+    assert np.array_equal(went_on, refused), (
+        f"refusing a state changed the next decision from {went_on} to {refused}"
+    )
 
 
 PROPERTIES: dict[str, Callable[[Factory, np.random.Generator], None]] = {

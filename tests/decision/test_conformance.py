@@ -225,6 +225,14 @@ class BelievesAnything(ByLoss):
         super().load_state_dict({key: full[key] for key in ("ids", "sums")})
 
 
+class HalfLoaded(ByLoss):
+    """What is wrong is noticed when half of it is in."""
+
+    def load_state_dict(self, state):
+        self.seen = {}
+        super().load_state_dict(state)
+
+
 BROKEN = [
     (NotNormalised, "on_the_simplex"),
     (Negative, "on_the_simplex"),
@@ -239,6 +247,7 @@ BROKEN = [
     (Shared, "saving_changes_nothing"),
     (Pickled, "saving_changes_nothing"),
     (BelievesAnything, "a_wrong_state_is_refused"),
+    (HalfLoaded, "a_wrong_state_is_refused"),
 ]
 
 
