@@ -25,6 +25,7 @@ from aaggff.experiments.compare import (
 )
 from aaggff.experiments.jobs import Job, Outcome
 from aaggff.experiments.labels import Labelled
+from aaggff.experiments.tables import mean_cell, signed
 from aaggff.federation.config import RunConfig
 from aaggff.federation.run import train
 from tests.experiments.test_pool import wait_until
@@ -271,6 +272,27 @@ def test_interrupted_by_the_keyboard_and_killed_it_goes_on_where_it_was(tmp_path
     two = ["fedavg", "term"]
     straight = compare("heart", two, [1, 2, 3, 4], settings={"rounds": 40}, workers=1)
     assert json.loads((tmp_path / "found.json").read_text()) == straight.as_json()
+
+
+def test_a_run_that_cannot_go_on_says_which_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    def diverge(job: Job, tell: object) -> Outcome:
+        raise UserError("round 3: the model has diverged")
+
+    monkeypatch.setattr(jobs, "_train", diverge)
+    with pytest.raises(UserError, match=r"^fedavg under seed 2: round 3: the model has diverged$"):
+        few()
+
+
+def test_what_has_diverged_is_printed_in_a_few_digits() -> None:
+    wild = [2e30, 4e30]
+    assert mean_cell(wild, 3).text == "3e+30"
+    assert mean_cell(wild, 3).small == "1.41e+30"
+    assert [signed(value, 2) for value in (-3e30, 3e30, 0.001, -0.001)] == [
+        "-3e+30",
+        "+3e+30",
+        "0.00",
+        "0.00",
+    ]
 
 
 def test_jobs_know_their_seed() -> None:

@@ -134,6 +134,13 @@ def _numbers(summary: Mapping[str, float | None]) -> dict[str, float]:
 
 def work(job: Job, tell: Tell) -> Outcome:
     """Train one federation, or go on where an interrupted one stopped. Runs in a worker."""
+    try:
+        return _train(job, tell)
+    except UserError as error:
+        raise UserError(f"{job.label} under seed {job.seed}: {error}") from error
+
+
+def _train(job: Job, tell: Tell) -> Outcome:
     from aaggff.federation.callbacks import Callback
     from aaggff.federation.run import train
 
@@ -175,7 +182,7 @@ def work(job: Job, tell: Tell) -> Outcome:
 def attempt(job: Job, tell: Tell) -> Outcome | Failed:
     """`work`, where one run that fails says why and does not end the others."""
     try:
-        return work(job, tell)
+        return _train(job, tell)
     except UserError as error:
         return Failed(str(error))
 

@@ -77,8 +77,17 @@ def mean_cell(values: Sequence[float], digits: int, marked: bool = False) -> Cel
     there = np.array([value for value in values if math.isfinite(value)])
     if not there.size:
         return Cell("none")
-    small = f"{there.std(ddof=1):.{digits}f}" if there.size > 1 else ""
-    return Cell(f"{there.mean():.{digits}f}", small, marked)
+    small = number(float(there.std(ddof=1)), digits) if there.size > 1 else ""
+    return Cell(number(float(there.mean()), digits), small, marked)
+
+
+def number(value: float, digits: int) -> str:
+    """With so many digits behind the point; what has diverged, in a few digits.
+
+    >>> number(0.5, 3), number(1.2345e9, 3)
+    ('0.500', '1.23e+09')
+    """
+    return f"{value:.{digits}f}" if abs(value) < 1e6 else f"{value:.3g}"
 
 
 def _seeds(count: int) -> str:
@@ -166,8 +175,10 @@ def signed(value: float, digits: int) -> str:
     >>> signed(0.126, 2), signed(-0.001, 2), signed(-1.0, 1)
     ('+0.13', '0.00', '-1.0')
     """
-    text = f"{value:+.{digits}f}"
-    return text[1:] if float(text) == 0.0 else text
+    text = number(value, digits)
+    if float(text) == 0.0:
+        return text.removeprefix("-")
+    return text if value < 0 else f"+{text}"
 
 
 def markdown(sheet: Sheet) -> str:

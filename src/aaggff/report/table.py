@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aaggff.experiments.statistics import Difference, paired, pairs_needed
-from aaggff.experiments.tables import signed
+from aaggff.experiments.tables import number, signed
 from aaggff.report.collect import Floats
 from aaggff.report.groups import Group
 
@@ -133,8 +133,8 @@ def _cell(values: list[float], digits: int, mark: bool) -> Cell:
     if not there.size:
         return Cell("none", value="nan")
     mean = float(there.mean())
-    deviation = f"± {there.std(ddof=1):.{digits}f}" if there.size > 1 else ""
-    return Cell(f"{mean:.{digits}f}", deviation, f"{mean:.6g}", mark)
+    deviation = f"± {number(float(there.std(ddof=1)), digits)}" if there.size > 1 else ""
+    return Cell(number(mean, digits), deviation, f"{mean:.6g}", mark)
 
 
 def _changes(groups: Sequence[Group], tests: Tests, reference: str) -> Table:
