@@ -44,26 +44,33 @@ def settings(task: str, weights: Path) -> dict[str, Any]:
             "data": {"speakers": "all"},
         },
         # MiniLM for DistilBERT; a mean over its tokens is what it was trained with. 64 tokens hold
-        # seven pairs of ten whole, at less than half of the time.
+        # seven pairs of ten whole, at less than half of the time; small batches are more steps
+        # in the few rounds.
         "mqp": {
             "dataset": "mqp",
-            "rounds": 6,
-            "steps": 8,
+            "rounds": 4,
+            "steps": 20,
+            "batch_size": 8,
             "lr": 0.03,
-            "evaluate_every": 2,
+            "evaluate_every": 1,
             "data": {"tokenizer": str(weights / MINILM), "longest": 64},
             "model_options": {"pretrained": str(weights / MINILM), "pooling": "mean"},
         },
         # lite0 for B0, plain average pooling for so few images (also those with a gap in their
-        # metadata), a learning rate for few rounds.
+        # metadata), a learning rate for few rounds, and batch norms that keep up with it.
         "isic": {
             "dataset": "isic2019",
-            "rounds": 15,
-            "lr": 0.02,
+            "rounds": 12,
+            "batch_size": 16,
+            "lr": 0.03,
             "evaluate_every": 3,
             "model": "efficientnet-lite0",
             "data": {"size": 128, "rows": "all"},
-            "model_options": {"pretrained": str(weights / LITE0), "pooled": 1},
+            "model_options": {
+                "pretrained": str(weights / LITE0),
+                "pooled": 1,
+                "norm_momentum": 0.1,
+            },
         },
     }[task]
 

