@@ -191,20 +191,23 @@ def test_a_bad_update_and_a_bad_loss_are_set_aside_and_not_called_missing() -> N
 
 
 class Masks:
-    """Mods that hide each client's share behind noise that cancels in the sum of all four."""
+    """A mod that hides each client's share: every two clients of a round have a secret, which one
+    adds and the other takes away."""
 
     def __init__(self) -> None:
-        rng = np.random.default_rng(0)
-        noise = rng.integers(-(2**10), 2**10, (4, 3)).astype(np.float32)
-        noise[3] = -noise[:3].sum(axis=0)
-        self.noise, self.sent = noise, {}
+        self.sent: dict[int, np.ndarray] = {}
 
     def __call__(self, message: Message, context: Context, call_next: Mod) -> Message:
         answer = call_next(message, context)
+        config, me = message.content["config"], int(context.node_config["partition-id"])
         for key, arrays in answer.content.array_records.items():
-            place = int(context.node_config["partition-id"])
-            hidden = arrays["w"].numpy() + self.noise[place]
-            self.sent[place] = hidden
+            hidden = arrays["w"].numpy()
+            for other in map(int, config["aaggff-peers"]):
+                if other != me:
+                    secret = [config["server-round"], min(me, other), max(me, other)]
+                    noise = np.random.default_rng(secret).integers(-(2**10), 2**10, 3)
+                    hidden = hidden + np.float32(np.sign(other - me)) * noise.astype(np.float32)
+            self.sent[me] = hidden
             answer.content[key] = ArrayRecord({"w": Array(hidden)})
         return answer
 
@@ -216,6 +219,14 @@ def test_updates_may_be_masked_as_long_as_their_sum_is_right() -> None:
     plain = start(fair(), grid(), 3)["w"].numpy()
     np.testing.assert_allclose(found, plain, atol=1e-3)  # masks of 1,000 in float32 cost digits
     assert min(np.abs(each).max() for each in masks.sent.values()) > 50  # none could be read
+
+
+def test_masks_are_made_among_those_whose_losses_were_heard() -> None:
+    masked, plain = grid(before=(Masks(),)), grid()
+    lose(masked, 22, "loss")
+    plain.answers[22] = lambda message, context: None
+    found = start(fair(masked=True), masked, 3)["w"].numpy()
+    np.testing.assert_allclose(found, start(fair(), plain, 3)["w"].numpy(), atol=1e-3)
 
 
 def test_a_round_whose_masks_do_not_cancel_is_void() -> None:

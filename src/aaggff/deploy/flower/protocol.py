@@ -14,3 +14,6 @@ PHASE = "aaggff-phase"
 WEIGHT = "aaggff-weight"
 """In a train message's config, phase "update": the share of its own update a client sends; and in
 its reply's metrics, so that the server knows that it did."""
+PEERS = "aaggff-peers"
+"""In a train message's config, phase "update": the ids of all who get one, among whom masks must
+cancel. As text, since a node id that stands for a client is longer than Flower's integers."""

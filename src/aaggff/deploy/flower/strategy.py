@@ -20,7 +20,7 @@ from aaggff.deploy.flower.aggregation import decide, mixed, moved
 from aaggff.deploy.flower.arrays import Tensors, check_model, to_record, views
 from aaggff.deploy.flower.identities import Identities
 from aaggff.deploy.flower.metrics import mean_metrics, of_clients
-from aaggff.deploy.flower.protocol import PHASE, WEIGHT
+from aaggff.deploy.flower.protocol import PEERS, PHASE, WEIGHT
 from aaggff.deploy.flower.replies import Reply, Weighed, read, read_arrays, refuse_without_losses
 from aaggff.deploy.lock import alone
 from aaggff.deploy.state import FairServer
@@ -308,9 +308,10 @@ class FairStrategy(FedAvg):
         refuse_without_losses(self._first, self.loss_key)
         self._decided = self._decide(server_round, self._first)
         share = {reply.node: weight for reply, weight in self._decided if weight > 0}
+        peers = [str(reply.client) for reply, weight in self._decided if weight > 0]
         return self._messages(
             arrays, config, list(share), MessageType.TRAIN,
-            extra=lambda node: {PHASE: "update", WEIGHT: share[node]},
+            extra=lambda node: {PHASE: "update", WEIGHT: share[node], PEERS: peers},
         )  # fmt: skip
 
     # ---- evaluation ---------------------------------------------------------------------------
