@@ -89,6 +89,7 @@ def cells(line: str, pattern: str) -> list[tuple[float, float, bool]]:
             r"& ([\d.]+)(\$\^\{\*\}\$)? \{\\scriptsize \(([\d.]+)\)\}",
         ),
     ],
+    ids=["markdown", "latex"],
 )
 def test_markdown_and_latex_are_csv_rounded_with_its_marks(
     place: Path, table, option: str, begin: str, pattern: str

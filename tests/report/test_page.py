@@ -57,7 +57,7 @@ def test_hostile_names_stay_text(tmp_path):
 
 def test_one_run_of_one_method_makes_a_page(tmp_path):
     page = render([write_run(tmp_path / "run", method="term")])
-    assert "1 method, 20 rounds" in page
+    assert "1 method, 20 rounds, 12 clients, seed 2." in page
     assert "Who gains" not in page
 
 

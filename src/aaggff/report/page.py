@@ -198,7 +198,7 @@ def _facts(groups: Sequence[Group]) -> str:
     rounds = {int(run.rounds[-1]["round"]) for run in runs}
     length = f"{min(rounds)}" if len(rounds) == 1 else f"{min(rounds)} to {max(rounds)}"
     seeds = sorted({run.seed for run in runs})
-    listed = ", ".join(map(str, seeds)) if len(seeds) <= 10 else f"{len(seeds)} seeds"
+    listed = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
     clients = max(
         (len(e["loss"]) for run in runs for e in run.evaluations[-1:] if e.get("loss")),
         default=0,
@@ -208,7 +208,7 @@ def _facts(groups: Sequence[Group]) -> str:
     if clients:
         part = f" of {everybody:,}" if everybody > clients else ""
         told.append(f"{clients:,}{part} clients")
-    told.append(f"seed{'s' if len(seeds) > 1 else ''} {listed}")
+    told.append(listed if len(seeds) <= 10 else f"{len(seeds)} seeds")
     return ", ".join(told) + "."
 
 
