@@ -256,11 +256,11 @@ def test_batched_is_not_for_data_it_cannot_hold_in_one_group():
 
     federation = Federation(binary_data(), executor="batched")
     assert isinstance(federation.executor, Batched)
-    groups = list(federation.executor._groups(np.arange(4)))
+    groups = federation.executor._divide(np.arange(4))
     assert [group.tolist() for group in groups] == [[0, 1, 2, 3]]
     kept, batched.KEPT_BYTES = batched.KEPT_BYTES, 1
     try:
-        groups = list(federation.executor._groups(np.arange(4)))
+        groups = federation.executor._divide(np.arange(4))
     finally:
         batched.KEPT_BYTES = kept
     assert [group.tolist() for group in groups] == [[0], [1], [2], [3]]

@@ -165,12 +165,14 @@ class Federation:
         asked = self.sampler.sample(t)
         answering = getattr(self.sampler, "answering", None)
         ids: Index = asked if answering is None else answering(t, asked)
-        ids, set_aside = self._with_data(ids)
+        sizes = self.data.train_sizes[ids]
+        set_aside: dict[int, str] = {}
+        if not sizes.all():
+            ids, sizes, set_aside = self._with_data(ids, sizes)
 
         # F_i(theta) of the model that is sent out (eq. 7), before anybody trains.
         losses = self.executor.losses(t, ids)
         self._refuse_if_hopeless(t, losses)
-        sizes = self.data.train_sizes[ids]
         lr = self.local.lr_at(t)
         if self.decision_maker.wants_updates:
             mix, lost = self._train_then_decide(t, ids, losses, sizes, lr)
@@ -214,14 +216,13 @@ class Federation:
                 name = self.data.client_name(client)
                 log.warning("round %d: client %s is set aside: %s", t, name, reason)
 
-    def _with_data(self, ids: Index) -> tuple[Index, dict[int, str]]:
+    def _with_data(self, ids: Index, sizes: Index) -> tuple[Index, Index, dict[int, str]]:
         """Without those who have nothing to learn from."""
-        there = self.data.train_sizes[ids] > 0
-        if there.all():
-            return ids, {}
+        there = sizes > 0
         if not there.any():
             raise UserError(f"round {self.round + 1}: no sampled client has training data")
-        return ids[there], dict.fromkeys(ids[~there].tolist(), "has no training data")
+        without = dict.fromkeys(ids[~there].tolist(), "has no training data")
+        return ids[there], sizes[there], without
 
     def _train_and_mix(
         self, t: int, ids: Index, weights: Array
@@ -274,7 +275,8 @@ class Federation:
             )
 
     def _refuse_if_hopeless(self, t: int, losses: Array) -> None:
-        if not ((losses >= 0) & (losses <= LARGEST)).any():
+        # Nearly always the first client's is usable, and that is enough.
+        if not (0 <= losses[0] <= LARGEST or ((losses >= 0) & (losses <= LARGEST)).any()):
             raise UserError(
                 f"round {t}: every client's loss of the global model is unusable (the first is "
                 f"{losses[0]:g}): the model has diverged. Lower lr ({self.local.lr:g}), or the "

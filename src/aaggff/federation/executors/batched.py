@@ -48,6 +48,7 @@ class Batched:
         self._block = max(LINE, BLOCK_BYTES // (4 * self._arena.x.shape[1]))
         """Rows gathered at a time."""
         self._latest: tuple[bytes, Schedule] | None = None
+        self._divided: tuple[bytes, list[Index]] | None = None
 
     def losses(self, round: int, clients: Index) -> Array:
         matrices = self._stack.matrices(self.work.theta.numpy())
@@ -152,20 +153,24 @@ class Batched:
             self._latest = key, schedule(sizes, self.work.local)
         return self._latest[1]
 
-    def _groups(self, clients: Index) -> Iterator[Index]:
+    def _groups(self, clients: Index) -> list[Index]:
         """The cohort in groups whose models and samples are bounded in memory."""
+        key = clients.tobytes()
+        if self._divided is None or self._divided[0] != key:
+            self._divided = key, self._divide(clients)
+        return self._divided[1]
+
+    def _divide(self, clients: Index) -> list[Index]:
         models = max(1, MODEL_BYTES // (4 * self.work.flat.size))
         samples = KEPT_BYTES // (4 * self._arena.x.shape[1])
-        sizes = self.work.data.train_sizes[clients]
-        if len(clients) <= models and int(sizes.sum()) <= samples:
-            yield clients
-            return
-        first = 0
+        ends = np.cumsum(self.work.data.train_sizes[clients])
+        groups, first, before = [], 0, 0
         while first < len(clients):
-            fits = int(np.searchsorted(np.cumsum(sizes[first:]), samples, side="right"))
+            fits = int(np.searchsorted(ends, before + samples, side="right")) - first
             last = first + max(1, min(models, fits))
-            yield clients[first:last]
-            first = last
+            groups.append(clients[first:last])
+            first, before = last, int(ends[min(last, len(clients)) - 1])
+        return groups
 
 
 def cannot_batch(work: Work) -> LinearStack | str:
