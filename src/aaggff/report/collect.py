@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aaggff.errors import UserError
-from aaggff.experiments.load import metric_name
+from aaggff.experiments.load import lines, metric_name
 
 Floats = NDArray[np.float64]
 
@@ -60,22 +60,6 @@ def floats(values: Iterable[Any]) -> Floats:
     return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
 
 
-def json_lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a .jsonl file; a last line cut short by a crash is left out."""
-    if not path.exists():
-        return []
-    objects = []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    for number, line in enumerate(lines, start=1):
-        try:
-            objects.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            if number == len(lines):
-                break
-            raise UserError(f"{path}: line {number} is not JSON ({error.msg})") from error
-    return objects
-
-
 def read_run(directory: Path) -> RunRecord:
     """One run directory; it may be unfinished."""
     config_file = directory / "config.toml"
@@ -93,8 +77,8 @@ def read_run(directory: Path) -> RunRecord:
         label=directory.parent.name if in_comparison else str(config.get("method", directory.name)),
         seed=int(config.get("seed", 0)),
         config=config,
-        rounds=json_lines(directory / "rounds.jsonl"),
-        evaluations=json_lines(directory / "clients.jsonl"),
+        rounds=list(lines(directory / "rounds.jsonl")),
+        evaluations=list(lines(directory / "clients.jsonl")),
         done=done,
     )
 
