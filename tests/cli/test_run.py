@@ -209,7 +209,7 @@ def test_a_signal_ends_it_after_the_round_saved_and_says_how_to_go_on(number, tm
 @pytest.mark.slow
 def test_interrupted_killed_and_resumed_as_typed_it_ends_at_the_identical_model(tmp_path):
     words = [*LONG, "--set", "checkpoint_every=50"]
-    words[3] = "400"
+    words[3] = "2000"
     run(*[word if word != "long" else "whole" for word in words], cwd=tmp_path)
     process = started(tmp_path, *words)
     wait_for_rounds(tmp_path, 120)
