@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -94,7 +95,7 @@ class Progress(Callback):
     def _losses(self, federation: Any) -> list[str]:
         parts = [f"loss {_short(self.latest['objective'])}"]
         losses, clients = self.latest["losses"], self.latest["clients"]
-        known = [(loss, who) for loss, who in zip(losses, clients) if loss is not None]
+        known = [(loss, who) for loss, who in zip(losses, clients) if _usable(loss)]
         if known:
             loss, who = max(known)
             parts.append(f"worst {federation.data.client_name(who)} {_short(loss)}")
@@ -131,6 +132,10 @@ def duration(seconds: float) -> str:
 
 def _cut(text: str, style: str = "") -> Text:
     return Text(text, style=style, no_wrap=True, overflow="ellipsis")
+
+
+def _usable(loss: float | None) -> bool:
+    return loss is not None and math.isfinite(loss)
 
 
 def _short(value: float | None) -> str:
