@@ -24,7 +24,11 @@ against = found.differences()["fedavg"]
 shown = {"avg": "AUROC", "worst": "AUROC, worst", "loss_avg": "loss", "loss_worst": "loss, worst"}
 measures = [measure for measure in MEASURES if measure.key in shown]
 
-print("| method | " + " | ".join(shown.values()) + " | AUROC less FedAvg's | worst loss less |")
+print(
+    "| method | "
+    + " | ".join(shown.values())
+    + " | AUROC less FedAvg's | worst loss less FedAvg's |"
+)
 print("|---|" + "---:|" * (len(shown) + 2))
 for label in found.outcomes:
     cells = [f"{np.nanmean(found.values(m)[label]):.{m.digits}f}" for m in measures]
