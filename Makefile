@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test quick lint format clean nvflare weights
+.PHONY: demo test quick bench lint format clean nvflare weights
 
 # torch first and by its pin: whatever needs torch afterwards finds it there.
 $(STAMP): pyproject.toml constraints.txt
@@ -37,6 +37,16 @@ test: $(STAMP) nvflare
 
 quick: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -m "not slow and not deploy"
+
+# Every claim about speed, memory and statistics, beside what it is compared with: half an hour, on
+# a machine that has nothing else to do. Real training has its own options: bench/real_training.py.
+BENCHES := start leader quadratic regret round networks executors evaluation memory store berka \
+	heart null report compare flower
+
+bench: $(STAMP)
+	@missed=; for name in $(BENCHES); do echo "== $$name"; \
+	OMP_NUM_THREADS=1 $(BIN)/python bench/$$name.py || missed="$$missed $$name"; done; \
+	test -z "$$missed" || { echo "a bound was missed in:$$missed"; exit 1; }
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
