@@ -201,14 +201,37 @@ def test_pretrained_networks_see_images_as_they_were_trained(tmp_path: Path) -> 
     mean = torch.tensor(IMAGENET_MEAN).double().reshape(3, 1, 1)
     expected = {
         "efficientnet-lite0": (whole - 127) / 128,
-        "efficientnet": (whole / 255 - mean) / colours.sqrt(),
+        "efficientnet": (whole / 255 - mean) / colours,
         "mobilevit": (whole / 255)[:, [2, 1, 0]],
     }
     for name, images in expected.items():
         torch.testing.assert_close(seen[name].double(), images, atol=1e-5, rtol=0)
+    for name, theirs in prepared_by_transformers(pixels).items():
+        torch.testing.assert_close(seen[name], theirs, atol=1e-5, rtol=0)
     # Untrained networks have no habits.
     watched("mobilevit", pretrained="random")
     assert torch.equal(seen["mobilevit"], prepared)
+
+
+def prepared_by_transformers(pixels: torch.Tensor) -> dict[str, torch.Tensor]:
+    """By the library whose weights they are; older versions have no such module."""
+    try:
+        from transformers.models.efficientnet import image_processing_pil_efficientnet as b0
+        from transformers.models.mobilevit import image_processing_pil_mobilevit as vit
+    except ImportError:
+        return {}
+    whole = {"do_resize": False, "do_center_crop": False}
+    # The published b0's preprocessor_config.json has the roots of the deviations, used twice.
+    roots = {"image_mean": list(IMAGENET_MEAN), "image_std": [std**0.5 for std in IMAGENET_STD]}
+    processors = {
+        "efficientnet": b0.EfficientNetImageProcessorPil(**whole, **roots),
+        "mobilevit": vit.MobileViTImageProcessorPil(**whole),
+    }
+    images = list(pixels.permute(0, 2, 3, 1).numpy())
+    return {
+        name: processor(images, return_tensors="pt")["pixel_values"]
+        for name, processor in processors.items()
+    }
 
 
 def test_minilm_serves_as_the_encoder() -> None:

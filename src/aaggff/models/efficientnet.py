@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from aaggff.data.prepare import IMAGENET_STD
 from aaggff.errors import UserError
 from aaggff.models.pretrained import load_pretrained
 
@@ -97,7 +96,6 @@ def efficientnet(
     """
     check_images("efficientnet", sample_shape, 32)
     check_head(pooled, dropout, norm_momentum)
-    as_trained = None
     try:
         from transformers import EfficientNetConfig, EfficientNetModel
     except ImportError as error:
@@ -120,12 +118,11 @@ def efficientnet(
                 f"efficientnet: the pretrained model reads {network.config.num_channels} channels, "
                 f"the images have {sample_shape[0]}"
             )
-        if sample_shape[0] == 3:
-            # The published weights divide by the root of ImageNet's deviations.
-            as_trained = AsTrained([std**0.5 for std in IMAGENET_STD], [0.0] * 3)
+    # The published weights saw (x - mean) / std, as data sets give it: what transformers prepares
+    # is divided by the roots of ImageNet's deviations, twice.
     set_norm_momentum(network, norm_momentum)
     channels = int(network.config.hidden_dim)
-    return ImageClassifier(network.train(), channels, pooled, dropout, task.outputs, as_trained)
+    return ImageClassifier(network.train(), channels, pooled, dropout, task.outputs)
 
 
 def check_images(model: str, sample_shape: tuple[int, ...], smallest: int) -> None:
