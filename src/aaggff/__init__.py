@@ -41,7 +41,13 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _ON_DEMAND:
-        return getattr(import_module(_ON_DEMAND[name]), name)
+        try:
+            return getattr(import_module(_ON_DEMAND[name]), name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("aaggff"):
+                raise
+            needed = f"aaggff.{name} needs the package {error.name!r}"
+            raise ImportError(f"{needed}: pip install 'aaggff[train]'", name=error.name) from error
     raise AttributeError(f"module 'aaggff' has no attribute {name!r}")
 
 
