@@ -38,8 +38,8 @@ test: $(STAMP) nvflare
 quick: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -m "not slow and not deploy"
 
-# Every claim about speed, memory and statistics, beside what it is compared with: half an hour, on
-# a machine that has nothing else to do. Real training has its own options: bench/real_training.py.
+# Every claim about speed, memory and statistics, beside what it is compared with: ten minutes, on a
+# machine that has nothing else to do. Real training has its own options: bench/real_training.py.
 BENCHES := start leader quadratic regret round networks executors evaluation memory store berka \
 	heart null report compare flower
 
