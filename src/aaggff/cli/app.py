@@ -15,6 +15,10 @@ import typer.main
 
 from aaggff.errors import UserError
 
+# Where rich is installed typer escapes the brackets of "[default: all]" for it, also in help that
+# is not rich's. This is how typer itself knows that there is no rich.
+vars(typer.core)["HAS_RICH"] = False
+
 # Command -> (its module in aaggff.cli, one line for `aaggff --help`). A module defines `app`.
 COMMANDS = {
     "run": ("run", "Train one federation and write its record."),

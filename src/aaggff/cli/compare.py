@@ -7,6 +7,18 @@ from typing import Annotated
 
 import typer
 
+from aaggff.cli.shared_options import (
+    DataDir,
+    Dataset,
+    Json,
+    Latex,
+    Markdown,
+    Rounds,
+    Seeds,
+    StandIn,
+    Workers,
+)
+
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 EXAMPLES = """\b
@@ -21,7 +33,7 @@ Examples:
 
 @app.command(epilog=EXAMPLES)
 def compare(
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="See `aaggff data list`.")],
+    dataset: Dataset,
     methods: Annotated[
         str,
         typer.Option(
@@ -29,10 +41,8 @@ def compare(
             help="Methods, which may carry options: qfedavg:q=5. all: those that can be run.",
         ),
     ] = "all",
-    seeds: Annotated[
-        str, typer.Option(metavar="N,N-N", help="Seeds; each is one split and one first model.")
-    ] = "2,4,6",
-    rounds: Annotated[int | None, typer.Option(help="Rounds [those of the data set].")] = None,
+    seeds: Seeds = "2,4,6",
+    rounds: Rounds = None,
     sets: Annotated[
         list[str] | None,
         typer.Option(
@@ -52,19 +62,13 @@ def compare(
             help="Where runs are kept [runs/DATASET...]; what is done there is not done again.",
         ),
     ] = None,
-    json: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Every seed's numbers; - for stdout.")
-    ] = None,
+    json: Json = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV: all tests, unrounded.")] = False,
-    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
-    workers: Annotated[int | None, typer.Option(help="Processes [the cores].")] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where data sets lie [AAGGFF_DATA].")
-    ] = None,
-    stand_in: Annotated[
-        bool, typer.Option("--stand-in", help="A made-up likeness of the data.")
-    ] = False,
+    latex: Latex = False,
+    markdown: Markdown = False,
+    workers: Workers = None,
+    data_dir: DataDir = None,
+    stand_in: StandIn = False,
 ) -> None:
     """Compare methods over seeds: same split, same first model, same sampled clients.
 

@@ -7,6 +7,19 @@ from typing import Annotated
 
 import typer
 
+from aaggff.cli.shared_options import (
+    DataDir,
+    Dataset,
+    Latex,
+    Markdown,
+    MethodsToVary,
+    Rounds,
+    Seeds,
+    Sets,
+    StandIn,
+    Workers,
+)
+
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 EXAMPLES = """\b
@@ -19,14 +32,8 @@ Examples:
 
 @app.command(epilog=EXAMPLES)
 def frontier(
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="See `aaggff data list`.")],
-    methods: Annotated[
-        str,
-        typer.Option(
-            metavar="A,B,...",
-            help="Methods; options in a name stay fixed: qfedavg:step=plain. all: what can be run.",
-        ),
-    ] = "all",
+    dataset: Dataset,
+    methods: MethodsToVary = "all",
     grid: Annotated[
         list[str] | None,
         typer.Option(
@@ -35,14 +42,9 @@ def frontier(
             "option) for the methods that have it; repeatable.",
         ),
     ] = None,
-    seeds: Annotated[
-        str, typer.Option(metavar="N,N-N", help="Seeds; each is one split and one first model.")
-    ] = "2,4,6",
-    rounds: Annotated[int | None, typer.Option(help="Rounds [those of the data set].")] = None,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="K=V", help="As in `aaggff compare`; repeatable."),
-    ] = None,
+    seeds: Seeds = "2,4,6",
+    rounds: Rounds = None,
+    sets: Sets = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -55,15 +57,11 @@ def frontier(
         str | None,
         typer.Option(metavar="FILE", help="A copy of frontier.json; - for stdout."),
     ] = None,
-    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
-    workers: Annotated[int | None, typer.Option(help="Processes [the cores].")] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where data sets lie [AAGGFF_DATA].")
-    ] = None,
-    stand_in: Annotated[
-        bool, typer.Option("--stand-in", help="A made-up likeness of the data.")
-    ] = False,
+    latex: Latex = False,
+    markdown: Markdown = False,
+    workers: Workers = None,
+    data_dir: DataDir = None,
+    stand_in: StandIn = False,
 ) -> None:
     """Show what each method can trade average for worst-off for, along its dial.
 

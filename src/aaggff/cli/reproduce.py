@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from aaggff.cli.shared_options import DataDir, Json, Latex, Markdown, Workers
+
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 EXAMPLES = """\b
@@ -52,15 +54,11 @@ def reproduce(
             help="Where runs are kept [runs/reproduce...]; what is done is not done again.",
         ),
     ] = None,
-    json: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Every seed's numbers; - for stdout.")
-    ] = None,
-    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
-    workers: Annotated[int | None, typer.Option(help="Processes [the cores].")] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where data sets lie [AAGGFF_DATA].")
-    ] = None,
+    json: Json = None,
+    latex: Latex = False,
+    markdown: Markdown = False,
+    workers: Workers = None,
+    data_dir: DataDir = None,
     stand_in: Annotated[
         bool, typer.Option("--stand-in", help="A made-up likeness of data that is not here.")
     ] = False,

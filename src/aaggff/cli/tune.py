@@ -7,6 +7,16 @@ from typing import Annotated
 
 import typer
 
+from aaggff.cli.shared_options import (
+    DataDir,
+    Dataset,
+    MethodsToVary,
+    Rounds,
+    Sets,
+    StandIn,
+    Workers,
+)
+
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 EXAMPLES = """\b
@@ -21,16 +31,8 @@ Examples:
 
 @app.command(epilog=EXAMPLES)
 def tune(
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="See `aaggff data list`.")],
-    methods: Annotated[
-        str,
-        typer.Option(
-            "--methods",
-            "--method",
-            metavar="A,B,...",
-            help="Methods; options in a name stay fixed: qfedavg:step=plain. all: what can be run.",
-        ),
-    ] = "all",
+    dataset: Dataset,
+    methods: MethodsToVary = "all",
     grid: Annotated[
         list[str] | None,
         typer.Option(
@@ -54,11 +56,8 @@ def tune(
             "--halving", help="Sort the worst two thirds out early, for a third of the time."
         ),
     ] = False,
-    rounds: Annotated[int | None, typer.Option(help="Rounds [those of the data set].")] = None,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="K=V", help="As in `aaggff compare`; repeatable."),
-    ] = None,
+    rounds: Rounds = None,
+    sets: Sets = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="What is chosen, for compare --tuned [RUNS/tuned.toml]."),
@@ -73,13 +72,9 @@ def tune(
     json: Annotated[
         str | None, typer.Option(metavar="FILE", help="Every trial's numbers; - for stdout.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes [the cores].")] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where data sets lie [AAGGFF_DATA].")
-    ] = None,
-    stand_in: Annotated[
-        bool, typer.Option("--stand-in", help="A made-up likeness of the data.")
-    ] = False,
+    workers: Workers = None,
+    data_dir: DataDir = None,
+    stand_in: StandIn = False,
 ) -> None:
     """Choose methods' options on a separate seed, by the paper's grids or your own.
 
