@@ -20,6 +20,10 @@ def test_a_page_has_an_example_and_no_escaped_brackets(
     page = capsys.readouterr().out
     assert not stop.value.code
     assert "\\" not in page
+    _, named, arguments = page.partition("Arguments:\n")
+    for line in arguments.partition("\n\n")[0].splitlines() if named else ():
+        name, *said = line.split()
+        assert said not in ([], ["[required]"]), f"{name} is not explained"
     assert f"aaggff {' '.join(words)}" in page.partition("Options:")[2] or words == ["methods"]
 
 

@@ -6,7 +6,7 @@ import difflib
 import os
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Any, get_type_hints
 
 import click
 import typer
@@ -57,6 +57,8 @@ class LazyGroup(typer.core.TyperGroup):
             return None
         command = typer.main.get_command(import_module(f"aaggff.cli.{COMMANDS[name][0]}").app)
         command.name = name
+        for each in getattr(command, "commands", {"": command}).values():
+            _restore_argument_help(each)
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -69,6 +71,15 @@ class LazyGroup(typer.core.TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+def _restore_argument_help(command: Any) -> None:
+    """Arguments have a help of their own since click 8.5, which empties the one typer has set."""
+    written = get_type_hints(command.callback, include_extras=True)
+    for each in command.params:
+        if isinstance(each, typer.core.TyperArgument) and not each.help:
+            known = getattr(written.get(each.name or ""), "__metadata__", ())
+            each.help = next((info.help for info in known if hasattr(info, "help")), None)
 
 
 typer_app = typer.Typer(
