@@ -315,13 +315,13 @@ def test_a_store_holds_plain_numbers_only(tmp_path: Path) -> None:
 
 
 def test_training_rows_come_before_test_rows(tmp_path: Path) -> None:
-    def test_first() -> None:
+    def in_the_wrong_order() -> None:
         with StoreWriter(tmp_path / "s", "mine", TASK, dtype="uint8", shape=(1,)) as writer:
             writer.add("a", [[1]], [0], test=True)
             writer.add("a", [[2]], [0])
 
     with pytest.raises(UserError, match="training rows come before test rows"):
-        test_first()
+        in_the_wrong_order()
 
 
 def test_a_text_that_is_too_long_is_refused(tmp_path: Path) -> None:

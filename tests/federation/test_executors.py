@@ -20,6 +20,7 @@ LOCAL = {
     "batches larger than clients": {"batch_size": 1000},
     "momentum": {"momentum": 0.9},
     "weight decay": {"weight_decay": 0.1},
+    "decayed to nothing": {"decay": 1e-30, "decay_every": 1},
     "clip": {"clip": 0.05},
     "prox": {"prox": 0.5, "epochs": 2},
     "all at once": {

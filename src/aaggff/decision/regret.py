@@ -87,7 +87,7 @@ class RegretTracker:
     """
 
     def __init__(self, maker: DecisionMaker, response: CdfResponse | None = None) -> None:
-        if response is None and not isinstance(getattr(maker, "response", None), CdfResponse):
+        if response is None and not _bounded(maker):
             raise UserError(
                 "response: this decision maker has no bounded response of its own; say by which"
                 " its decisions are judged, e.g. response=CdfResponse('normal', high=None)"
@@ -324,3 +324,12 @@ def _accepted(decision: Decision) -> tuple[Any, NDArray[np.bool_] | slice]:
     names = as_list(decision.ids)  # type: ignore[arg-type]
     here = np.array([name not in decision.set_aside for name in names])
     return [name for name, good in zip(names, here.tolist()) if good], here
+
+
+def tracker_of(maker: DecisionMaker) -> RegretTracker | None:
+    """An account for rules with bounded responses; None for the others: they have no regret."""
+    return RegretTracker(maker) if _bounded(maker) else None
+
+
+def _bounded(maker: DecisionMaker) -> bool:
+    return isinstance(getattr(maker, "response", None), CdfResponse)

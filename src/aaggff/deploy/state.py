@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from aaggff.decision import decision_maker
 from aaggff.decision.base import Decision, DecisionMaker
-from aaggff.decision.regret import RegretTracker
-from aaggff.decision.responses import CdfResponse
+from aaggff.decision.regret import RegretTracker, tracker_of
 from aaggff.errors import UserError
 from aaggff.federation.record import write_atomically
 
@@ -28,6 +27,8 @@ Tensors = dict[str, NDArray[Any]]
 
 CHECKPOINT = "checkpoint.safetensors"
 RUNNING_STATISTICS = ("running_mean", "running_var")
+MOST_SAMPLES = 1e12
+"""No client has more; who says so wants to be all that counts under rules that weigh by size."""
 _PARTS = ("model", "decision", "optimizer", "regret")
 
 
@@ -89,9 +90,7 @@ class FairServer:
                 self.maker = None
         if self.maker is None:
             self.maker = self._made(self.clients or clients)
-            bounded = isinstance(getattr(self.maker, "response", None), CdfResponse)
-            # Only rules with bounded responses have a notion of regret.
-            self._tracker = RegretTracker(self.maker) if bounded else None
+            self._tracker = tracker_of(self.maker)
         if self._saved_decision:
             self.maker.load_state_dict(self._saved_decision)
             self._saved_decision = {}

@@ -71,7 +71,8 @@ def train_client(
         try:
             outputs = model(as_seen(inputs[batch]))
         except ValueError:
-            # One value has no variance to normalise by: a batch of one may teach nothing.
+            # One value has no variance to normalise by: then a batch of one moves no parameter (the
+            # running statistics of layers before that one have seen it).
             if len(batch) > 1 or not _normalises_batches(model):
                 raise
             continue

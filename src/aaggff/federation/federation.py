@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from aaggff.decision.base import Decision, DecisionMaker
-from aaggff.decision.regret import RegretTracker
+from aaggff.decision.regret import tracker_of
 from aaggff.decision.reports import LARGEST
-from aaggff.decision.responses import CdfResponse
 from aaggff.errors import UserError
 from aaggff.federation.callbacks import Callback
 from aaggff.federation.evaluate import Evaluation, evaluate
@@ -107,7 +106,7 @@ class Federation:
         self._theta = self._flat.bind(self.model)
         work = Work(data, self.model, self._flat, self._theta, self.local, seed)
         self.executor = choose_executor(executor, work, cohort=asked, workers=workers)
-        self.tracker = _tracker(self.decision_maker) if track_regret else None
+        self.tracker = tracker_of(self.decision_maker) if track_regret else None
         self._told: set[int] = set()
 
     def step(self) -> dict[str, Any]:
@@ -360,9 +359,3 @@ def _absent(asked: Index, ids: Index, set_aside: Mapping[int, str]) -> list[int]
     """Who was asked and never answered."""
     there = {*ids.tolist(), *set_aside}
     return [client for client in asked.tolist() if client not in there]
-
-
-def _tracker(maker: DecisionMaker) -> RegretTracker | None:
-    """An account of the regret, of rules with bounded responses: only these have a notion of it."""
-    bounded = isinstance(getattr(maker, "response", None), CdfResponse)
-    return RegretTracker(maker) if bounded else None

@@ -16,12 +16,10 @@ from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 from aaggff.deploy.flower.arrays import Tensors, difference, views
 from aaggff.deploy.flower.identities import Identities
 from aaggff.deploy.flower.protocol import LOSS_KEYS
+from aaggff.deploy.state import MOST_SAMPLES
 from aaggff.errors import UserError
 
 log = logging.getLogger("flwr")
-
-MOST_SAMPLES = 1e12
-"""No client has more; who says so wants to be all that counts under rules that weigh by size."""
 
 Weighed = list[tuple["Reply", float]]
 

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aaggff.deploy.state import MOST_SAMPLES
+
 Tensors = dict[str, NDArray[Any]]
 Shapes = dict[str, tuple[int, ...]]
 
@@ -21,9 +23,6 @@ LOSS, SAMPLES = "received_loss", "samples"
 """What a site must report: its mean training loss of the model as received, its sample count."""
 TEST_LOSS, TEST_SAMPLES = "test_loss", "test_samples"
 """What a site may report besides, of the same model on its test part."""
-
-MOST_SAMPLES = 1e12
-"""No site has more; who says so wants to be all that counts under rules that weigh by size."""
 
 NO_LOSS = f"reports no {LOSS!r}: call aaggff.deploy.nvflare.report(...) in the training script"
 WHOLE = "sent a whole model; set params_transfer_type=TransferType.DIFF in the recipe"

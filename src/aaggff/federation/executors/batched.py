@@ -116,8 +116,9 @@ class Batched:
         plan = self._plan(sizes)
         table = plan.rows(starts, work.seed, round, clients, sizes, local.batch_size)
         received = stack.matrices(work.theta.numpy())
-        kind = PlainLinear if PlainLinear.suits(stack, local) else Steps
-        steps = kind(stack, received, len(clients), local, local.lr_at(round))
+        lr = local.lr_at(round)
+        kind = PlainLinear if PlainLinear.suits(stack, local, lr) else Steps
+        steps = kind(stack, received, len(clients), local, lr)
         steps.run(self._batches(plan, table))
         deltas = [np.subtract(old, new, out=new) for old, new in zip(received, steps.models)]
         updates = stack.vectors(deltas)

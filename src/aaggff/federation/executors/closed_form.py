@@ -21,6 +21,9 @@ y holds -1 and 1 for a binary task, else the classes. For the scale see `Schedul
 part in a step takes part in none that follow.
 """
 
+SMALLEST_UNIT = 1e-12
+"""What `PlainLinear` divides by stays far from where float32 has no numbers left."""
+
 
 class _Layer(NamedTuple):
     """What a hidden layer's units are for every sample of every model's batch."""
@@ -66,6 +69,7 @@ class Steps:
         self._active = copies
         self._training = self.models
         self._binary = widths[-1] == 1
+        self._share = _share(stack, local)
 
     def run(self, batches: Iterable[Batch]) -> None:
         """All steps."""
@@ -113,7 +117,7 @@ class Steps:
 
     def _descend(self, models: list[Floats], gradients: list[Floats]) -> None:
         local = self.local
-        share = (0.5 if self._binary else 1.0) / local.batch_size
+        share = self._share
         for gradient, model, origin in zip(gradients, models, self.received):
             gradient *= share
             if local.prox:
@@ -153,16 +157,16 @@ class PlainLinear:
         lr: float,
     ) -> None:
         self._binary = stack.widths[-1] == 1
-        self._unit = np.float32((0.5 if self._binary else 1.0) * lr / local.batch_size)
+        self._unit = np.float32(_share(stack, local) * lr)
         self._kept = np.float32(1.0 - lr * local.weight_decay)
         self._models = np.repeat((received[0] / self._unit)[None], copies, axis=0)
         self._gradient = np.empty_like(self._models)
         self._error = np.empty((copies, local.batch_size, stack.widths[-1]), np.float32)
 
     @staticmethod
-    def suits(stack: LinearStack, local: LocalTraining) -> bool:
-        """Whether this does what is asked for."""
-        linear = len(stack.widths) == 2
+    def suits(stack: LinearStack, local: LocalTraining, lr: float) -> bool:
+        """Whether this does what is asked for, with a rate that can still be divided by."""
+        linear = len(stack.widths) == 2 and _share(stack, local) * lr > SMALLEST_UNIT
         return linear and not (local.prox or local.clip or local.momentum)
 
     @property
@@ -187,6 +191,11 @@ class PlainLinear:
             if self._kept != 1:
                 np.multiply(models, self._kept, out=models)
             np.subtract(models, gradient, out=models)
+
+
+def _share(stack: LinearStack, local: LocalTraining) -> float:
+    """What a sample's residual counts in the gradient; for one logit it comes doubled."""
+    return (0.5 if stack.widths[-1] == 1 else 1.0) / local.batch_size
 
 
 def sigmoid_residual(halves: Floats, y: Targets) -> None:
